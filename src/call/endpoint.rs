@@ -154,10 +154,31 @@ impl<T: Transport> Endpoint<T> {
         args: &[u8],
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
+        self.call_watched(handler, deadline, deadline, target, args, || None, take)
+    }
+
+    /// As [`Endpoint::call_taking`]. While there is no answer, `again` is asked at `look`, and then at each moment that it returns. The
+    /// wait ends as if a deadline had passed when it returns none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::call`].
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "a call, and the two moments of its wait")]
+    pub(crate) fn call_watched<R>(
+        &self,
+        handler: &impl Handler<T>,
+        deadline: Deadline,
+        look: Deadline,
+        target: u64,
+        args: &[u8],
+        again: impl FnMut() -> Option<Deadline>,
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
         if !self.counters.enter() {
             return Err(Error::exhausted(too_deep()));
         }
-        let outcome = self.call_inside(handler, deadline, target, args, take);
+        let outcome = self.call_inside(handler, deadline, look, target, args, again, take);
         // A late call is still under way.
         if outcome.is_ok() || !self.is_late.get() {
             self.counters.leave();
@@ -166,12 +187,15 @@ impl<T: Transport> Endpoint<T> {
     }
 
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "a call, and the two moments of its wait")]
     fn call_inside<R>(
         &self,
         handler: &impl Handler<T>,
         deadline: Deadline,
+        look: Deadline,
         target: u64,
         args: &[u8],
+        again: impl FnMut() -> Option<Deadline>,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
         handler.ahead(self, deadline)?;
@@ -187,7 +211,7 @@ impl<T: Transport> Endpoint<T> {
             }
             mark
         };
-        let outcome = self.outcome(handler, deadline, take);
+        let outcome = self.outcome(handler, deadline, look, again, take);
         // A late call still has its arguments.
         if outcome.is_ok() || !self.is_late.get() {
             self.transport.borrow_mut().release(mark);
@@ -209,7 +233,7 @@ impl<T: Transport> Endpoint<T> {
     /// As [`Endpoint::call`]. When the answer has not come by this deadline either, this may be called again.
     pub(crate) fn finish(&self, handler: &impl Handler<T>, deadline: Deadline) -> Result<()> {
         self.is_late.set(false);
-        let outcome = self.outcome(handler, deadline, |_| ());
+        let outcome = self.outcome(handler, deadline, deadline, || None, |_| ());
         if self.is_late.get() {
             return outcome;
         }
@@ -224,17 +248,25 @@ impl<T: Transport> Endpoint<T> {
         &self,
         handler: &impl Handler<T>,
         deadline: Deadline,
+        mut look: Deadline,
+        mut again: impl FnMut() -> Option<Deadline>,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
         let mut message = Incoming::new();
         loop {
-            match self.transport.borrow_mut().receive(deadline, &mut message) {
+            // Not in the match: `again` may run code that looks at the transport.
+            let received = self.transport.borrow_mut().receive(look, &mut message);
+            match received {
                 Ok(true) if message.kind == Kind::Result => {
                     let taken = take(&message);
                     break self.failed_ahead().map(|()| taken);
                 }
                 Ok(true) => {}
                 Ok(false) => {
+                    if let Some(next) = again() {
+                        look = next;
+                        continue;
+                    }
                     self.is_late.set(true);
                     break Err(Error::timeout("the call did not return in time"));
                 }

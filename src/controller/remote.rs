@@ -242,6 +242,28 @@ impl Remote {
         outcome.map_err(|error| self.explain(error, Deadline::SESSION_END))
     }
 
+    /// As [`call_taking`](Remote::call_taking). While there is no answer, `again` is asked at `look`, and then at each moment that it
+    /// returns. It always returns one.
+    pub(crate) fn call_watched<R>(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        look: Deadline,
+        again: &mut dyn FnMut() -> Deadline,
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
+        let callbacks = &**self.opener.callbacks();
+        let (function, end_of_session) = (function.get(), Deadline::SESSION_END);
+        let outcome = self.opener.lanes().with(
+            || self.opener.open(end_of_session),
+            |end| {
+                let again = || Some(again());
+                end.call_watched(callbacks, end_of_session, look, function, args, again, take)
+            },
+        );
+        outcome.map_err(|error| self.explain(error, end_of_session))
+    }
+
     /// Calls a wrapper function and waits for its result up to the deadline.
     pub(crate) fn call_wrapper_by(
         &self,

@@ -399,6 +399,34 @@ impl Session {
         outcome
     }
 
+    /// As [`call_taking`](Session::call_taking). Asks `watch` at the end of each time `every` in which no result has come. If that is an
+    /// error, it is the call's, and the executor is killed.
+    pub(crate) fn call_watched<R>(
+        &self,
+        function: ExecutorAddr,
+        args: &[u8],
+        every: Duration,
+        watch: &mut dyn FnMut() -> Result<()>,
+        take: impl FnOnce(&Incoming) -> R,
+    ) -> Result<R> {
+        let mut stopped = None;
+        let mut again = || match watch() {
+            Ok(()) => Deadline::after(every),
+            Err(error) => {
+                stopped = Some(error);
+                self.remote().supervisor().process().kill();
+                // The end of the process ends the wait.
+                Deadline::SESSION_END
+            }
+        };
+        let look = Deadline::after(every);
+        let outcome = self.remote().call_watched(function, args, look, &mut again, take);
+        if self.retired.waits() {
+            self.retired.remove_unused(&self.linker);
+        }
+        stopped.map_or(outcome, Err)
+    }
+
     /// The same up to the deadline. Calls without a deadline remove unused old code: removing it may call the executor, too.
     pub(crate) fn call_by(
         &self,

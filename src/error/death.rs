@@ -38,6 +38,9 @@ pub struct Death {
     pub program_counter: Option<u64>,
     /// The place of that instruction, as "function+0x12 (object.o)"; the innermost linked function first.
     pub location: Option<String>,
+    /// The linked functions on the stack of the thread that crashed, in the form of `location`; the innermost one first. Functions that
+    /// are not linked, such as those of libraries, are left out.
+    pub backtrace: Vec<String>,
     /// True when the fault lies at the end of the thread's stack.
     pub stack_overflow: bool,
     /// The limit of the executor's [`Confinement`](crate::controller::Confinement) that ended the process: "CPU limit of 2 s". For

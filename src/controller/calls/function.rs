@@ -28,6 +28,7 @@ use crate::types::{Signature, Value};
 /// |---|---|
 /// | `call` | calls and waits: one round trip, as [`Controller::call`] |
 /// | [`call_timeout`](Function::call_timeout) | waits for some time |
+/// | [`call_watched`](Function::call_watched) | waits, and asks the host now and then whether to go on |
 /// | [`submit`](Function::submit) | does not wait; the result is a future, or is waited for later |
 /// | [`batch`](Function::batch) | calls with many arguments; the results come in order |
 /// | [`rows`](Function::rows) | calls for each row of a table in a region, in one message |
@@ -152,6 +153,57 @@ impl<F: FunctionType> Function<F> {
         timeout: Duration,
     ) -> Result<F::Result> {
         self.call_by(arguments, Deadline::after(timeout))
+    }
+
+    /// Calls the function and waits for its result. `watch` runs on the calling thread when there is none after the time `every`, and
+    /// again each time that `every` has passed. It may end the call: its error becomes the call's, and the executor is killed. A
+    /// call that returns sooner costs as much as one without a watch, and a look at the clock.
+    ///
+    /// While a handler of the host runs on the thread, `watch` does not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Controller::call`], [`ErrorKind::TypeMismatch`](crate::ErrorKind::TypeMismatch) as above, and that of `watch`.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// use std::time::Duration;
+    /// use farcall::{Error, PerProt, Prot};
+    /// // void hang(void): jmp hang
+    /// # let mut memory = controller.allocate(PerProt { code: 2, ..PerProt::default() })?;
+    /// # memory.write(Prot::Code, &[0xeb, 0xfe]);
+    /// # let code = memory.finalize();
+    /// let hang = controller.function::<extern "C" fn()>(code.address());
+    /// # std::mem::forget(code);
+    /// let mut looks = 0;
+    /// let outcome = hang.call_watched((), Duration::from_millis(1), || {
+    ///     looks += 1;
+    ///     if looks < 5 { Ok(()) } else { Err(Error::other("it was interrupted")) }
+    /// });
+    /// assert_eq!(outcome.unwrap_err().to_string(), "it was interrupted");
+    /// assert!(hang.call().unwrap_err().death().is_some());
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn call_watched(
+        &self,
+        arguments: F::Arguments<'_>,
+        every: Duration,
+        mut watch: impl FnMut() -> Result<()>,
+    ) -> Result<F::Result> {
+        F::with_message(&self.form, &self.head, arguments, |message| {
+            self.session.call_watched(self.target, message, every, &mut watch, |result| {
+                F::decode(&self.form, &result.payload().bytes())
+            })?
+        })
+    }
+
+    /// The session of the function.
+    #[must_use]
+    pub fn controller(&self) -> Controller {
+        Controller { session: Arc::clone(&self.session) }
     }
 
     /// The same up to the deadline.

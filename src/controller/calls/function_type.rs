@@ -75,6 +75,9 @@ pub trait Form {
     fn name(_form: &Self::Form) -> String {
         type_name::<Self>().to_owned()
     }
+
+    /// The type, to be compared with that of the object; `None` for a function of bytes.
+    fn prototype(form: &Self::Form) -> Option<Signature>;
 }
 
 /// A C function type in Rust.
@@ -143,6 +146,10 @@ pub enum Bytes {}
 impl Form for Bytes {
     type Form = ();
 
+    fn prototype((): &()) -> Option<Signature> {
+        None
+    }
+
     fn shape((): &()) -> Option<Shape> {
         None
     }
@@ -207,6 +214,10 @@ impl Form for Signature {
 
     fn name(form: &Arc<Placed>) -> String {
         form.signature.to_string()
+    }
+
+    fn prototype(form: &Arc<Placed>) -> Option<Signature> {
+        Some(form.signature.clone())
     }
 }
 
@@ -303,6 +314,10 @@ macro_rules! function_types {
     ($($count:literal: $($argument:ident $name:ident),*;)*) => {$(
         impl<R: Return, $($argument: Scalar),*> Form for extern "C" fn($($argument),*) -> R {
             type Form = ();
+
+            fn prototype((): &()) -> Option<Signature> {
+                <Self as StaticType>::signature()
+            }
 
             fn shape((): &()) -> Option<Shape> {
                 Some(const { Numbers::<$count>::new([$($argument::IS_FLOAT),*], R::IS_FLOAT).shape })

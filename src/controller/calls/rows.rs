@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::function_type::{CFunctionType, Form, FunctionType};
 use crate::call::typed::{HEAD_BYTES, TYPED_ROWS};
 use crate::error::{Error, ErrorKind, Result};
+use crate::types::Signature;
 use crate::types::abi::{Shape, WORD_BYTES};
 
 /// The type of a C function that is called for each row of a table. [`Function::rows`](super::Function::rows) makes one.
@@ -107,6 +108,10 @@ impl<F: CFunctionType> Form for Rows<F> {
 
     fn name(form: &Self::Form) -> String {
         format!("{} for rows", F::name(&form.form))
+    }
+
+    fn prototype(form: &Self::Form) -> Option<Signature> {
+        F::prototype(&form.form)
     }
 }
 

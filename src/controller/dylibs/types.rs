@@ -64,7 +64,12 @@ impl Dylib {
         Ok(Function::new(self.session(), address, Placed::new(signature)?))
     }
 
-    fn compare(&self, name: &str, signature: &Signature) -> Result<()> {
+    /// Compares a type with that of the object.
+    ///
+    /// # Errors
+    ///
+    /// When they differ.
+    pub(in crate::controller) fn compare(&self, name: &str, signature: &Signature) -> Result<()> {
         let Some(objects) = self.typed_objects.get() else { return Ok(()) };
         match objects.prototype(name) {
             Some((object, prototype)) if !prototype.is_like(signature) => {

@@ -102,9 +102,19 @@ impl CrashReports {
             fault_address: crash.fault_address,
             program_counter: Some(crash.program_counter),
             location: self.locate(&crash),
+            backtrace: self.backtrace(&crash),
             stack_overflow: crash.stack_overflow,
             limit: self.limits.of_memory().filter(|_| crash.memory_is_used_up),
         }
+    }
+
+    /// The linked functions on the stack, the innermost one first.
+    fn backtrace(&self, crash: &trap::Crash) -> Vec<String> {
+        let pc = Some(crash.program_counter);
+        // The walk may begin with the instruction that crashed.
+        let callers = crash.frames.iter().filter(|frame| Some(**frame) != pc);
+        let callers = callers.map(|frame| frame.saturating_sub(1));
+        pc.into_iter().chain(callers).filter_map(|address| self.code.locate(address)).collect()
     }
 
     /// The linked function that crashed, or the caller in linked code of the function that crashed.

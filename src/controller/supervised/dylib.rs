@@ -89,6 +89,19 @@ impl SupervisedDylib {
         })
     }
 
+    /// As [`Dylib::check_types`], in each executor. The first call of a function in an executor compares, and
+    /// [`present`](SupervisedFunction::present).
+    ///
+    /// # Errors
+    ///
+    /// When no executor can be started.
+    pub fn check_types(&self) -> Result<()> {
+        self.add(|dylib| {
+            dylib.check_types();
+            Ok(())
+        })
+    }
+
     /// As [`Dylib::define_handler`], in each executor.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::contents::{Generation, Named};
-use super::members::Members;
+use super::members::{Lease, Members};
 use crate::controller::calls::{Batch, Function, FunctionType, PendingCall};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Result};
@@ -102,6 +102,67 @@ impl<F: FunctionType> SupervisedFunction<F> {
         })
     }
 
+    /// As [`call`](SupervisedFunction::call), with a watch as of [`Function::call_watched`]: when `watch` returns an error, the executor
+    /// is killed, and the next call starts another one.
+    ///
+    /// While the call waits for a free executor of a pool, `watch` is asked as well, and its error kills none. Each time the call goes
+    /// to the end of the queue.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](SupervisedFunction::call), and that of `watch`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use farcall::Error;
+    /// use farcall::controller::SupervisedFunction;
+    ///
+    /// fn within_a_second(function: &SupervisedFunction<extern "C" fn()>) -> farcall::Result<()> {
+    ///     let end = Instant::now() + Duration::from_secs(1);
+    ///     function.call_watched((), Duration::from_millis(50), || match Instant::now() < end {
+    ///         true => Ok(()),
+    ///         false => Err(Error::other("a second has passed")),
+    ///     })
+    /// }
+    /// ```
+    pub fn call_watched(
+        &self,
+        arguments: F::Arguments<'_>,
+        every: Duration,
+        mut watch: impl FnMut() -> Result<()>,
+    ) -> Result<F::Result> {
+        // Only a pool has a queue, and only that wait needs the clock.
+        let turn = || match self.members.is_pool() {
+            true => Deadline::after(every),
+            false => Deadline::SESSION_END,
+        };
+        let lease = loop {
+            match self.lease(turn()) {
+                Err(error) if error.kind() == ErrorKind::Timeout => watch()?,
+                lease => break lease?,
+            }
+        };
+        self.with(lease, Deadline::SESSION_END, |bound| {
+            bound.function.call_watched(arguments, every, || {
+                watch().inspect_err(|error| bound.generation.kill(error))
+            })
+        })
+    }
+
+    /// The function in the present executor, which is started first if the last one has died. In a pool it is that of each executor in
+    /// turn, free or not. Linking it shows errors before a call.
+    ///
+    /// It means nothing in the next executor: its calls fail when this one is dead.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](SupervisedFunction::call), for the executor and the look-up.
+    pub fn present(&self) -> Result<Function<F>> {
+        Ok(self.any()?.function.clone())
+    }
+
     /// As [`Function::submit`], in the present executor. In a pool each executor gets a call in turn, free or not.
     ///
     /// # Errors
@@ -135,12 +196,29 @@ impl<F: FunctionType> SupervisedFunction<F> {
         deadline: Deadline,
         call: impl FnOnce(&Bound<F>) -> Result<R>,
     ) -> Result<R> {
+        self.with(self.lease(deadline)?, deadline, call)
+    }
+
+    /// An executor that a call may have.
+    #[inline]
+    fn lease(&self, deadline: Deadline) -> Result<Lease<'_>> {
         // Relaxed: any value is right.
         let last = self.last.load(Ordering::Relaxed);
-        let mut lease = self.members.lease(usize::try_from(last).unwrap_or(0), deadline)?;
+        let lease = self.members.lease(usize::try_from(last).unwrap_or(0), deadline)?;
         if lease.executor() as u64 != last {
             self.last.store(lease.executor() as u64, Ordering::Relaxed);
         }
+        Ok(lease)
+    }
+
+    /// Calls the function in the executor of a lease.
+    #[inline]
+    fn with<R>(
+        &self,
+        mut lease: Lease<'_>,
+        deadline: Deadline,
+        call: impl FnOnce(&Bound<F>) -> Result<R>,
+    ) -> Result<R> {
         let mut is_new = false;
         let bound = self.bound(lease.executor(), deadline, &mut is_new);
         let outcome = bound.and_then(|bound| call(&bound));
@@ -163,7 +241,11 @@ impl<F: FunctionType> SupervisedFunction<F> {
         *is_new = true;
         let shared = &self.members.all()[member];
         let generation = shared.present(deadline)?;
-        let address = generation.dylib(&self.dylib).lookup(&self.name)?;
+        let dylib = generation.dylib(&self.dylib);
+        let address = dylib.lookup(&self.name)?;
+        if let Some(prototype) = F::prototype(&self.form) {
+            dylib.compare(&self.name, &prototype)?;
+        }
         let session = &generation.controller.session;
         let function = Function::new(session, address, self.form.clone());
         let kills_on_timeout = shared.policy().kills_on_timeout;

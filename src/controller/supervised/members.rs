@@ -59,6 +59,11 @@ impl Members {
         Some(Self::new(one, None, Arc::clone(&self.numbers)))
     }
 
+    /// True when a call may have to wait until an executor is free.
+    pub(super) fn is_pool(&self) -> bool {
+        self.free.is_some()
+    }
+
     pub(super) fn all(&self) -> &[Arc<Shared>] {
         &self.executors
     }

@@ -190,3 +190,30 @@ fn discarded_pages_are_zero_and_their_memory_is_free() {
     assert!((first..end).all(|at| loaded(at) == 0));
     assert!(loaded(first - 1) == 7 && loaded(end) == 7);
 }
+
+#[test]
+fn large_pages_keep_the_bytes() {
+    const LARGE: usize = 2 << 20;
+    let region = region(5 * LARGE as u64);
+    // The last pages are untouched.
+    let touched = region.words().len() / 2;
+    for (at, word) in region.words().iter().enumerate().take(touched) {
+        word.store(at as u64, Ordering::Relaxed);
+    }
+    // Old kernels have none, and a busy machine may have no such memory left.
+    let moved = region.use_large_pages(100, 4 * LARGE);
+    assert!(region.use_large_pages(100, LARGE).is_ok(), "no whole page of 2 MiB");
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("/proc");
+    let start = format!("{:x}-", region.address().get());
+    let own = maps.lines().skip_while(|line| !line.starts_with(&start));
+    let kib = own.skip(1).find_map(|line| line.strip_prefix("ShmemPmdMapped:"));
+    let kib = kib.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
+    match moved {
+        Ok(()) => assert!(kib >= Some(3 * LARGE / 1024), "{kib:?} KiB are large"),
+        Err(error) => assert!(error.raw_os_error().is_some(), "{error}"),
+    }
+    let is_kept = |(at, word): (usize, &AtomicU64)| {
+        word.load(Ordering::Relaxed) == if at < touched { at as u64 } else { 0 }
+    };
+    assert!(region.words().iter().enumerate().all(is_kept));
+}

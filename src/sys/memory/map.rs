@@ -324,6 +324,21 @@ impl Reservation {
         })
     }
 
+    /// Moves whole large pages of shared memory, which are 2 MiB, to memory of that size, whatever the system's settings are.
+    ///
+    /// # Errors
+    ///
+    /// When they are not whole pages of the range, the kernel has no such memory, or it is older than Linux 6.1.
+    pub(crate) fn collapse(&self, pages: AddrRange) -> Result<()> {
+        let at = self.inside(pages, "collapsing")?;
+        // SAFETY: collapsing changes no byte of the pages, which belong to this reservation.
+        let done = unsafe { libc::madvise(at.as_ptr(), size_of_range(pages), libc::MADV_COLLAPSE) };
+        Errno::result(done).map(drop).map_err(|errno| {
+            let (bytes, start) = (pages.bytes(), pages.start);
+            Error::os(format!("moving {bytes} bytes at {start} to large pages"), errno)
+        })
+    }
+
     /// The address of the first of these pages, which must be whole ones inside the range.
     fn inside(&self, pages: AddrRange, what: &str) -> Result<NonNull<std::ffi::c_void>> {
         let offset = pages.start.get().wrapping_sub(self.start());

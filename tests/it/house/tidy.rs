@@ -74,7 +74,8 @@ const FENCES: &[(&str, &[&str])] = &[(
 )];
 
 /// Directories whose Rust files are looked at.
-const TREES: &[&str] = &["src", "tests", "tools", "bench", "cranelift", "examples", "fuzz"];
+const TREES: &[&str] =
+    &["src", "tests", "tools", "bench", "cranelift", "python", "examples", "fuzz"];
 
 const LINES_MAX: usize = 800;
 /// rustfmt holds code to less; this is for comments.

@@ -3,6 +3,7 @@
 mod many;
 mod pool;
 mod redirectable;
+mod watched;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -1,0 +1,44 @@
+"""Compilers of the machine: C source and LLVM's modules to object files."""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .errors import CompileError
+
+FLAGS = ("-O2", "-g")
+
+
+def c_object(source, flags=FLAGS, cc=None):
+    """The bytes of the object that the machine's C compiler makes. ``CC`` names another compiler than ``cc``."""
+    with tempfile.TemporaryDirectory(prefix="farcall-") as folder:
+        target = Path(folder, "module.o")
+        command = [*(cc or os.environ.get("CC", "cc")).split(), *flags, "-c", "-x", "c", "-", "-o", str(target)]
+        try:
+            ended = subprocess.run(command, input=source.encode(), stderr=subprocess.PIPE, check=False)
+        except FileNotFoundError as missing:
+            raise CompileError(f"no C compiler: {missing}") from None
+        if ended.returncode != 0:
+            raise CompileError(ended.stderr.decode(errors="replace").strip())
+        return target.read_bytes()
+
+
+def llvm_object(module):
+    """The bytes of the object that llvmlite makes of a module: IR as text, ``llvmlite.ir.Module`` or a parsed module."""
+    import llvmlite.binding as llvm
+
+    for initialize in ("initialize", "initialize_native_target", "initialize_native_asmprinter"):
+        try:
+            getattr(llvm, initialize)()
+        except RuntimeError:
+            pass  # newer versions initialize LLVM themselves, and say so
+    if not isinstance(module, llvm.ModuleRef):
+        try:
+            module = llvm.parse_assembly(str(module))
+            module.verify()
+        except RuntimeError as refused:
+            raise CompileError(str(refused)) from None
+    target = llvm.Target.from_default_triple()
+    machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
+    return machine.emit_object(module)

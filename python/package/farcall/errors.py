@@ -1,0 +1,106 @@
+"""The exceptions of farcall. All of them can be pickled, so they cross the border of a cluster's worker."""
+
+import signal as signals
+
+
+class Error(Exception):
+    """What farcall raises where Python has no exception of its own."""
+
+
+class CompileError(Error):
+    """A compiler refused the source. The message is the compiler's text."""
+
+
+class LinkError(Error):
+    """An object is damaged or cannot be linked.
+
+    ``symbols`` are the names that the error is about, if it is about names.
+    """
+
+    def __init__(self, message, symbols=()):
+        super().__init__(message)
+        self.symbols = list(symbols)
+
+    def __reduce__(self):
+        return type(self), (str(self), self.symbols)
+
+
+class LimitError(Error):
+    """A bounded resource is used up. The message names the limit."""
+
+
+class CallTimeout(Error, TimeoutError):
+    """A call did not return in time. Its executor was ended."""
+
+
+class ExecutorDied(Error):
+    """The executor's process ended during the call.
+
+    ================== ===============================================================================
+    attribute          what it is
+    ================== ===============================================================================
+    ``signal``         the signal that ended it, a :class:`signal.Signals` if it has a name, or None
+    ``exit_status``    the status of a process that ended by itself, or None
+    ``address``        the address whose access faulted, or None
+    ``function``       the innermost linked function on the stack, or None
+    ``location``       the place of the crash, as "function+0x12 (object.o)", or None
+    ``backtrace``      the linked functions on the stack in that form, the innermost one first
+    ``stack_overflow`` whether the fault lies at the end of the stack
+    ``limit``          the limit of the sandbox that ended it, or None
+    ================== ===============================================================================
+
+    Hostile code in the executor can make up all of it but ``exit_status``.
+
+    >>> import farcall
+    >>> with farcall.Executor() as executor:
+    ...     crash = executor.compile_c("int crash(void) { return *(volatile int *)8; }")["crash"]
+    ...     try:
+    ...         crash()
+    ...     except farcall.ExecutorDied as death:
+    ...         print(death.signal.name, hex(death.address), death.function)
+    SIGSEGV 0x8 crash
+    """
+
+    def __init__(
+        self,
+        message,
+        signal=None,
+        exit_status=None,
+        address=None,
+        location=None,
+        backtrace=(),
+        stack_overflow=False,
+        limit=None,
+    ):
+        super().__init__(message)
+        self.signal = signal
+        if signal in set(signals.Signals):
+            self.signal = signals.Signals(signal)
+        self.exit_status = exit_status
+        self.address = address
+        self.location = location
+        self.backtrace = list(backtrace)
+        self.stack_overflow = stack_overflow
+        self.limit = limit
+
+    @property
+    def function(self):
+        first = self.backtrace[0] if self.backtrace else self.location
+        return first.split("+", 1)[0] if first else None
+
+    def __reduce__(self):
+        signal = None if self.signal is None else int(self.signal)
+        fields = (signal, self.exit_status, self.address, self.location, self.backtrace)
+        return type(self), (str(self), *fields, self.stack_overflow, self.limit)
+
+
+def exception_for(kind, message, symbols, errno, death):
+    """The exception for an error of the Rust library."""
+    if death is not None:
+        return ExecutorDied(message, **death)
+    if kind == "link":
+        return LinkError(message, symbols)
+    if kind == "os" and errno is not None:
+        return OSError(errno, message)
+    classes = {"timeout": CallTimeout, "value": ValueError, "type": TypeError, "limit": LimitError}
+    return classes.get(kind, Error)(message)

@@ -1,0 +1,271 @@
+"""Executors, and the libraries that are linked into them."""
+
+import math
+import operator
+import os
+import re
+import stat
+import threading
+from pathlib import Path
+
+import numpy
+
+from . import _farcall, compiler, prototypes
+
+
+class Executor(_farcall.Executor):
+    """A process that runs native code, and the next one after it has died, with the same contents.
+
+    ================= ================================================================================
+    option            what it is
+    ================= ================================================================================
+    ``processes``     1: all threads call in one process at the same time. More: each process runs one call
+                      at a time, so a crash costs one call; a call takes a free process, or waits for one
+    ``sandbox``       None: all that the user may do. "isolated": no file is written, no connection made.
+                      "strict": only the system calls that calls need
+    ``memory``        the most private memory of a process, in bytes or as "256M"
+    ``cpu_seconds``   the most CPU time of a process
+    ``allow_missing`` leaves out the restrictions that this kernel lacks
+    ``timeout``       the most seconds of a call; its process is ended then
+    ``standby``       keeps one more process started, so that a restart takes less time
+    ``arrays``        address space for arrays, in bytes; 64 GiB at most and by default
+    ``program``       the executor's program, the one of the wheel by default
+    ================= ================================================================================
+
+    Any thread may use it. It is a context manager: at the end, the processes end.
+
+    >>> with Executor(timeout=10) as executor:
+    ...     total = executor.compile_c(
+    ...         "double total(const double *x, long n) { double sum = 0; while (n--) sum += *x++; return sum; }")["total"]
+    ...     x = executor.array(3)
+    ...     x[:] = [1, 2, 4.5]
+    ...     total(x, len(x))
+    7.5
+    """
+
+    def __new__(cls, *, program=None, memory=None, **options):
+        program = program or os.environ.get("FARCALL_EXECUTOR") or _program()
+        return super().__new__(cls, program=os.fspath(program), memory=_bytes(memory), **options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def library(self, name="library"):
+        """A library without contents. Its name appears in errors."""
+        return Library(self, name)
+
+    def add_object(self, *objects):
+        """A new library with these object files, each a path or bytes."""
+        return self.library("objects").add_object(*objects)
+
+    def add_archive(self, *archives):
+        """A new library with these archives (``.a``), each a path or bytes."""
+        return self.library("archives").add_archive(*archives)
+
+    def compile_c(self, source, flags=compiler.FLAGS):
+        """A new library of C source, compiled by the machine's ``cc``.
+
+        >>> with Executor() as executor:
+        ...     executor.compile_c("int answer(void) { return 42; }")["answer"]()
+        42
+        """
+        return self.library("C").compile_c(source, flags)
+
+    def add_llvm(self, module):
+        """A new library of an LLVM module: IR as text, ``llvmlite.ir.Module`` or a parsed module. Wants llvmlite."""
+        return self.library("LLVM").add_llvm(module)
+
+    def array(self, shape, dtype=float, large_pages=False):
+        """A NumPy array of zeros in memory that executors map, so calls use it in place.
+
+        Native code gets its address where a pointer is a parameter. The array outlives the executor.
+
+        Memory is taken when it is touched. With ``large_pages`` it is taken now, in pages of 2 MiB: some milliseconds for each, and
+        code that goes through a large array many times is faster. An ``OSError`` says that the system has none.
+
+        >>> executor = Executor()
+        >>> x = executor.array((2, 3), "int32")
+        >>> executor.close()
+        >>> int(x.sum())
+        0
+        """
+        dtype = numpy.dtype(dtype)
+        if dtype.hasobject:
+            raise TypeError(f"native code cannot use an array of {dtype}")
+        shape = tuple(shape) if hasattr(shape, "__iter__") else (operator.index(shape),)
+        if any(extent < 0 for extent in shape):
+            raise ValueError(f"an array of shape {shape}")
+        size = math.prod(shape) * dtype.itemsize
+        memory = numpy.asarray(self.allocate(size, large_pages))
+        return memory[:size].view(dtype).reshape(shape)
+
+    def copy(self, data):
+        """A copy of an array in memory that executors map: of NumPy, Arrow, or anything with DLPack or a buffer.
+
+        >>> executor = Executor()
+        >>> executor.copy([1.0, 2.0]).tolist()
+        [1.0, 2.0]
+        >>> executor.close()
+        """
+        is_foreign = hasattr(data, "__dlpack__") and not hasattr(data, "__array__")
+        data = numpy.from_dlpack(data) if is_foreign else numpy.asarray(data)
+        copied = self.array(data.shape, data.dtype)
+        copied[...] = data
+        return copied
+
+    def free(self, array):
+        """Gives the memory of an array back now. The array and its views have zeros from then on, and no call takes them.
+
+        Memory is free by itself when Python refers to it no more.
+        """
+        while array is not None and not isinstance(array, _farcall.Memory):
+            array = getattr(array, "base", None)
+        if array is None:
+            raise ValueError("Executor.array has not made this array")
+        array.free()
+
+
+class Library(_farcall.Library):
+    """Objects that are linked together. ``library["f"]`` is a function, which is linked then.
+
+    ============================================== ==================================================================
+    key                                            the type of the function
+    ============================================== ==================================================================
+    ``library["double f(int, const char *)"]``     a prototype of C
+    ``library["f"]``                               that of the source of :meth:`compile_c`, or of an earlier look-up
+    ``library["f", c_double, [c_int, c_char_p]]``  types of ctypes
+    ``library["f", ffi.typeof("double(*)(int)")]`` a type of cffi, which does not say what is ``const``
+    ============================================== ==================================================================
+
+    Objects with debug information (``-g``) are asked for the type, and another one is a ``TypeError``.
+
+    >>> with Executor() as executor:
+    ...     library = executor.compile_c("float half(float x) { return x / 2; }")
+    ...     library["half"](3)
+    ...     library["double half(double)"]
+    Traceback (most recent call last):
+    ...
+    TypeError: half is `float half(float)` in module.o, not `double half(double)`
+    """
+
+    def __init__(self, executor, name):
+        self._sources = []
+        self._functions = {}
+
+    def add_object(self, *objects):
+        """Adds object files, each a path or bytes. Returns the library."""
+        for one in objects:
+            self.link_object(*_named(one, "object.o"))
+        return self
+
+    def add_archive(self, *archives):
+        """Adds archives, each a path or bytes. A look-up links the members that it needs. Returns the library."""
+        for one in archives:
+            self.link_archive(*_named(one, "archive.a"))
+        return self
+
+    def add_shared(self, path):
+        """Opens a shared library (``.so``) in each executor, by file name or path. Returns the library."""
+        self.link_shared(os.fspath(path))
+        return self
+
+    def compile_c(self, source, flags=compiler.FLAGS):
+        """Compiles C source by the machine's ``cc``, and adds it. Returns the library."""
+        self.link_object("module.o", compiler.c_object(source, flags))
+        self._sources.append(source)
+        return self
+
+    def add_llvm(self, module):
+        """Compiles an LLVM module, and adds it. Returns the library."""
+        self.link_object("module.o", compiler.llvm_object(module))
+        return self
+
+    def define(self, prototype, function):
+        """Defines a C function that calls a function of Python, for objects of this library. Returns the library.
+
+        It runs with the interpreter's lock, on the thread that waits for the call. What it raises ends that call, which raises it.
+        Pointers are numbers: :meth:`Executor.text_at` and :meth:`Executor.bytes_at` read what they lead to.
+
+        >>> with Executor() as executor:
+        ...     library = executor.library().define("int price(int)", lambda article: 10 * article)
+        ...     total = library.compile_c("int price(int); int total(int n) { return price(n) + 1; }")["total"]
+        ...     total(4)
+        41
+        """
+        self.define_function(prototype, function)
+        return self
+
+    def __getitem__(self, key):
+        # Lists, as of ctypes' types, are no keys of a dictionary.
+        known = key if isinstance(key, str) else repr(key)
+        if known not in self._functions:
+            function = self.function(self._prototype(key))
+            self._functions[known] = self._functions[function.__name__] = function
+        return self._functions[known]
+
+    def _prototype(self, key):
+        if isinstance(key, tuple):
+            name, *types = key
+            if len(types) == 1:
+                return prototypes.from_cffi(name, *types)
+            return prototypes.from_ctypes(name, *types)
+        if "(" in key:
+            return key
+        for source in self._sources:
+            found = prototypes.of_definition(source, key)
+            if found:
+                return found
+        raise ValueError(f"no prototype of {key} is known: say it, as in library[\"double {key}(double)\"]")
+
+
+def to_arrow(array):
+    """An Arrow array over the memory of a one-dimensional array, without a copy. Wants pyarrow."""
+    import pyarrow
+
+    if array.ndim != 1 or not array.flags.c_contiguous:
+        raise ValueError("an Arrow array has one dimension, and is contiguous")
+    kind = pyarrow.from_numpy_dtype(array.dtype)
+    return pyarrow.Array.from_buffers(kind, len(array), [None, pyarrow.py_buffer(array)])
+
+
+_default = None
+_default_of = None
+_lock = threading.Lock()
+
+
+def default_executor():
+    """The process's own executor, which is started when it is needed first. :func:`jit_c` uses it."""
+    global _default, _default_of
+    with _lock:
+        # A forked child has none of its parent's executors.
+        if _default is None or _default.closed or _default_of != os.getpid():
+            _default, _default_of = Executor(), os.getpid()
+        return _default
+
+
+def _program():
+    program = Path(__file__).with_name("farcall-executor")
+    mode = program.stat().st_mode
+    if not mode & stat.S_IXUSR:
+        # An installer that keeps no modes.
+        program.chmod(mode | 0o111)
+    return program
+
+
+def _bytes(size):
+    if size is None or not isinstance(size, str):
+        return size
+    found = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:i?B)?", size.strip(), re.IGNORECASE)
+    if not found:
+        raise ValueError(f"memory={size!r}: a number of bytes, or one with K, M, G or T")
+    return int(found[1]) << (10 * " KMGT".index(found[2].upper() or " "))
+
+
+def _named(file, name):
+    if isinstance(file, (bytes, bytearray, memoryview)):
+        return name, bytes(file)
+    return Path(file).name, Path(file).read_bytes()
+

@@ -1,0 +1,60 @@
+//! Functions of Python that linked code calls.
+//!
+//! The function runs with the interpreter's lock, on the thread that waits for the call. What it raises is raised by the call.
+
+use std::cell::RefCell;
+
+use farcall::Result;
+use farcall::controller::Handler;
+use farcall::types::{Signature, Value};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::value::{from_python, to_python};
+
+thread_local! {
+    /// What a function of Python has raised on this thread. The call in which it ran raises it.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// A handler that calls a function of Python.
+///
+/// # Errors
+///
+/// As [`Handler::with_signature`].
+pub(crate) fn handler(signature: &Signature, function: Py<PyAny>) -> Result<Handler<Value>> {
+    let of = signature.clone();
+    Handler::with_signature(signature, move |values| {
+        let called = Python::try_attach(|py| {
+            call(py, &of, &function, values).map_err(|raised| {
+                let text = raised.to_string();
+                RAISED.with_borrow_mut(|place| *place = Some(raised));
+                text
+            })
+        });
+        let ended = || "the interpreter has ended".to_owned();
+        Ok(called.unwrap_or_else(|| Err(ended()))?)
+    })
+}
+
+fn call(
+    py: Python<'_>,
+    signature: &Signature,
+    function: &Py<PyAny>,
+    values: &[Value],
+) -> PyResult<Value> {
+    let kinds = signature.parameters().iter();
+    let arguments =
+        values.iter().zip(kinds).map(|(value, kind)| to_python(py, Some(kind), value.clone()));
+    let arguments = PyTuple::new(py, arguments.collect::<PyResult<Vec<_>>>()?)?;
+    let result = function.bind(py).call1(arguments)?;
+    match signature.result() {
+        Some(kind) => from_python(kind, &result),
+        None => Ok(Value::Void),
+    }
+}
+
+/// What a function of Python has raised on this thread since this was asked last.
+pub(crate) fn take_raised() -> Option<PyErr> {
+    RAISED.with_borrow_mut(Option::take)
+}

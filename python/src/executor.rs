@@ -1,0 +1,292 @@
+//! Executors with the same contents, one after the other, and what their functions and libraries share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use farcall::controller::{
+    Confinement, Controller, ExecutorBuilder, Pool, ProcessSymbols, RestartPolicy, Supervised,
+    SupervisedDylib, WeakController,
+};
+use farcall::jit::ExecutionSession;
+use farcall::types::Declarations;
+use farcall::{ExecutorAddr, Result};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::array::{Heap, Memory};
+use crate::error;
+use crate::function::seconds;
+
+/// What the objects of one `Executor` share.
+pub(crate) struct Shared {
+    executors: Executors,
+    /// The sessions of executors that were started, the latest ones at the end.
+    sessions: Arc<Mutex<Vec<WeakController>>>,
+    heap: OnceLock<Heap>,
+    heap_bytes: u64,
+    /// Held while the heap is made.
+    heap_making: Mutex<()>,
+    declarations: Mutex<Declarations>,
+    timeout: Option<Duration>,
+    is_closed: AtomicBool,
+}
+
+/// One executor that all threads use at the same time, or several that each run one call at a time.
+enum Executors {
+    One(Supervised),
+    Several(Pool),
+}
+
+impl Shared {
+    pub(crate) fn create_dylib(&self, name: String) -> SupervisedDylib {
+        match &self.executors {
+            Executors::One(one) => one.create_dylib(name),
+            Executors::Several(pool) => pool.create_dylib(name),
+        }
+    }
+
+    /// The timeout of calls that are given none.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    pub(crate) fn declarations(&self) -> MutexGuard<'_, Declarations> {
+        self.declarations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses what has no meaning after the end.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError`.
+    pub(crate) fn check_open(&self) -> PyResult<()> {
+        // Relaxed: a call that runs at the same time may go either way.
+        match self.is_closed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(PyValueError::new_err("the executor is closed")),
+        }
+    }
+
+    /// The memory of arrays, if any was needed so far.
+    pub(crate) fn arrays(&self) -> Option<&Heap> {
+        self.heap.get()
+    }
+
+    /// The memory of arrays, which is attached when it is needed first.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses, or an executor cannot be started.
+    pub(crate) fn heap(&self) -> Result<&Heap> {
+        if let Some(heap) = self.heap.get() {
+            return Ok(heap);
+        }
+        let _making = self.heap_making.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.heap.get().is_none() {
+            let heap = Heap::new(self.heap_bytes)?;
+            match &self.executors {
+                Executors::One(one) => one.attach(heap.region().clone())?,
+                Executors::Several(pool) => pool.attach(heap.region().clone())?,
+            }
+            let _ = self.heap.set(heap);
+        }
+        self.heap.get().ok_or_else(|| farcall::Error::other("no memory for arrays"))
+    }
+
+    /// The sessions that are not over.
+    fn sessions(&self) -> Vec<Controller> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = sessions.iter().filter_map(WeakController::upgrade);
+        open.filter(|session| !session.has_ended()).collect()
+    }
+
+    fn close(&self) {
+        if !self.is_closed.swap(true, Ordering::Relaxed) {
+            self.sessions().iter().for_each(Controller::close);
+        }
+    }
+}
+
+/// The class below the package's `Executor`.
+#[pyclass(frozen, subclass, module = "farcall._farcall")]
+pub(crate) struct Executor {
+    shared: Arc<Shared>,
+}
+
+impl Executor {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+#[pymethods]
+impl Executor {
+    #[new]
+    #[pyo3(signature = (
+        *, program, processes = 1, sandbox = None, memory = None, cpu_seconds = None, allow_missing = false, timeout = None,
+        standby = false, arrays = 64 << 30
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn new(
+        py: Python<'_>,
+        program: std::path::PathBuf,
+        processes: usize,
+        sandbox: Option<&str>,
+        memory: Option<u64>,
+        cpu_seconds: Option<u64>,
+        allow_missing: bool,
+        timeout: Option<f64>,
+        standby: bool,
+        arrays: u64,
+    ) -> PyResult<Self> {
+        let mut confinement = match sandbox {
+            None => Confinement::new(),
+            Some("isolated") => Confinement::isolated(),
+            Some("strict") => Confinement::strict(),
+            Some(other) => {
+                let message = format!("sandbox={other:?}: None, \"isolated\" or \"strict\"");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        if let Some(bytes) = memory {
+            confinement = confinement.memory_bytes_max(bytes);
+        }
+        if let Some(seconds) = cpu_seconds {
+            confinement = confinement.cpu_seconds_max(seconds);
+        }
+        if allow_missing {
+            confinement = confinement.allow_missing();
+        }
+        let timeout = timeout.map(seconds).transpose()?;
+        let builder = ExecutorBuilder::new().program(program).confine(confinement);
+        let policy = match standby {
+            true => RestartPolicy::new().standby(),
+            false => RestartPolicy::new(),
+        };
+        let started = py.detach(|| start(&builder, policy, processes));
+        let (executors, sessions) = started.map_err(|error| error::raise(py, &error))?;
+        let shared = Shared {
+            executors,
+            sessions,
+            heap: OnceLock::new(),
+            heap_bytes: arrays,
+            heap_making: Mutex::default(),
+            declarations: Mutex::default(),
+            timeout,
+            is_closed: AtomicBool::new(false),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Reads definitions of structures and `typedef`s, for prototypes that use them.
+    fn declare(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+        self.shared.declarations().declare(text).map_err(|error| error::raise(py, &error))
+    }
+
+    /// Memory of zeros that executors map.
+    #[pyo3(signature = (bytes, large_pages = false))]
+    fn allocate(&self, py: Python<'_>, bytes: usize, large_pages: bool) -> PyResult<Memory> {
+        self.shared.check_open()?;
+        let block = py.detach(|| self.shared.heap()?.allocate(bytes, large_pages));
+        block.map(Memory::new).map_err(|error| error::raise(py, &error))
+    }
+
+    /// Reads bytes of the only executor: for addresses that linked code has returned or passed to a function of Python.
+    fn bytes_at(&self, py: Python<'_>, address: u64, bytes: u64) -> PyResult<Vec<u8>> {
+        let start = ExecutorAddr::new(address);
+        let end = address.checked_add(bytes).map(ExecutorAddr::new);
+        let end = end.ok_or_else(|| PyValueError::new_err("past the end of memory"))?;
+        let ranges = [farcall::AddrRange { start, end }];
+        self.read(py, |controller| controller.memory_access().read_buffers(&ranges))
+    }
+
+    /// Reads a text of the only executor, up to its zero.
+    fn text_at(&self, py: Python<'_>, address: u64) -> PyResult<Vec<u8>> {
+        let addresses = [ExecutorAddr::new(address)];
+        self.read(py, |controller| controller.memory_access().read_strings(&addresses))
+    }
+
+    /// The processes of executors that run now.
+    #[getter]
+    fn pids(&self) -> Vec<i32> {
+        self.shared.sessions().iter().map(Controller::pid).collect()
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.shared.check_open().is_err()
+    }
+
+    /// Ends the executors. Calls under way fail, later ones are refused. Arrays stay.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.shared.close());
+    }
+}
+
+impl Executor {
+    fn read(
+        &self,
+        py: Python<'_>,
+        read: impl FnOnce(&Controller) -> Result<Vec<Vec<u8>>> + Send,
+    ) -> PyResult<Vec<u8>> {
+        self.shared.check_open()?;
+        let Executors::One(one) = &self.shared.executors else {
+            return Err(PyValueError::new_err("an address means nothing among several processes"));
+        };
+        let found = py.detach(|| read(&one.controller()?));
+        let found = found.map_err(|error| error::raise(py, &error))?;
+        Ok(found.into_iter().next().unwrap_or_default())
+    }
+}
+
+/// Starts executors that write each line at once, and that Ctrl-C at a terminal does not end.
+fn start(
+    builder: &ExecutorBuilder,
+    policy: RestartPolicy,
+    processes: usize,
+) -> Result<(Executors, Arc<Mutex<Vec<WeakController>>>)> {
+    let sessions = Arc::<Mutex<Vec<WeakController>>>::default();
+    let known = Arc::clone(&sessions);
+    let establish = move |controller: &Controller| {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|session| session.upgrade().is_some_and(|session| !session.has_ended()));
+        known.push(controller.downgrade());
+        drop(known);
+        prepare(controller)
+    };
+    let executors = match processes {
+        1 => {
+            let one = builder.supervise(policy)?;
+            one.establish(establish)?;
+            Executors::One(one)
+        }
+        several => {
+            let pool = builder.pool(several, policy)?;
+            pool.establish(establish)?;
+            Executors::Several(pool)
+        }
+    };
+    Ok((executors, sessions))
+}
+
+/// Makes the executor's C library write lines when they end, and the process ignore SIGINT, which a terminal sends to all processes.
+fn prepare(controller: &Controller) -> Result<()> {
+    const SIGINT: i32 = 2;
+    const SIG_IGN: u64 = 1;
+    const LINES: i32 = 1;
+    let session = ExecutionSession::new();
+    let symbols = session.create_dylib("process")?;
+    symbols.add_generator(ProcessSymbols::new(controller))?;
+    let found = symbols.lookup_all(["signal", "stdout", "setvbuf"])?;
+    let address = |name: &str| found.get(name).map_or(ExecutorAddr::NULL, |symbol| symbol.address);
+    let signal = controller.function::<extern "C" fn(i32, u64) -> u64>(address("signal"));
+    signal.call(SIGINT, SIG_IGN)?;
+    let stdout = controller.memory_access().read::<u64>(&[address("stdout")])?;
+    type SetBuffer = extern "C" fn(ExecutorAddr, ExecutorAddr, i32, u64) -> i32;
+    let set_buffer = controller.function::<SetBuffer>(address("setvbuf"));
+    for stream in stdout {
+        set_buffer.call(ExecutorAddr::new(stream), ExecutorAddr::NULL, LINES, 0)?;
+    }
+    session.end_session()
+}

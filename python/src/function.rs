@@ -1,0 +1,170 @@
+//! A C function of an executor, as a callable object.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use farcall::ExecutorAddr;
+use farcall::controller::{Dylib, SupervisedFunction};
+use farcall::types::{Signature, Value};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::argument::{Arguments, Callback};
+use crate::array::numpy_name;
+use crate::executor::Shared;
+use crate::prototype::{Parameter, Prototype};
+use crate::value::to_python;
+use crate::wait::{self, Called};
+use crate::{callback, error, future};
+
+/// A C function. Calling it waits for its result, without the interpreter's lock. Any thread may call it.
+#[pyclass(frozen, module = "farcall._farcall")]
+pub(crate) struct Function {
+    shared: Arc<Shared>,
+    function: SupervisedFunction<Signature>,
+    prototype: Arc<Prototype>,
+}
+
+impl Function {
+    /// A function of a library, which is linked now.
+    ///
+    /// # Errors
+    ///
+    /// The exception for what the linker refuses, or an executor that cannot be started.
+    pub(crate) fn new(
+        py: Python<'_>,
+        shared: Arc<Shared>,
+        function: SupervisedFunction<Signature>,
+        prototype: Prototype,
+    ) -> PyResult<Self> {
+        py.detach(|| function.present()).map_err(|error| error::raise(py, &error))?;
+        Ok(Self { shared, function, prototype: Arc::new(prototype) })
+    }
+
+    /// Calls the function in the present executor, in which functions of Python are defined for the time of the call.
+    fn call_with_callbacks(
+        &self,
+        py: Python<'_>,
+        mut arguments: Arguments,
+        timeout: Option<Duration>,
+    ) -> PyResult<Value> {
+        let callbacks = std::mem::take(&mut arguments.callbacks);
+        let present = py.detach(|| self.function.present());
+        let present = present.map_err(|error| error::raise(py, &error))?;
+        let controller = present.controller();
+        let mut defined = Vec::new();
+        for Callback { position, signature, function } in callbacks {
+            let handler = callback::handler(&signature, function);
+            let define = |handler| -> farcall::Result<(Dylib, ExecutorAddr)> {
+                let dylib = controller.create_dylib("callback");
+                dylib.define_handler("callback", handler)?;
+                let address = dylib.lookup("callback")?;
+                Ok((dylib, address))
+            };
+            let made = py.detach(|| handler.and_then(define));
+            let (dylib, address) = made.map_err(|error| error::raise(py, &error))?;
+            arguments.values[position] = Value::Pointer(address);
+            defined.push(dylib);
+        }
+        let result = wait::call(py, &Called::Present(&present), &arguments.values, timeout);
+        // An executor that has died has nothing to clear.
+        py.detach(|| defined.iter().for_each(|dylib| drop(dylib.clear())));
+        result
+    }
+
+    /// The timeout among the keyword arguments, or the executor's.
+    fn timeout(&self, keywords: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Duration>> {
+        let Some(keywords) = keywords.filter(|keywords| !keywords.is_empty()) else {
+            return Ok(self.shared.timeout());
+        };
+        if let Some(name) = keywords.keys().iter().find(|name| !name.eq("timeout").unwrap_or(false))
+        {
+            return Err(PyTypeError::new_err(format!("unexpected keyword argument {name}")));
+        }
+        let timeout: Option<f64> = keywords.as_any().get_item("timeout")?.extract()?;
+        timeout.map(seconds).transpose()
+    }
+}
+
+/// A number of seconds as a time.
+///
+/// # Errors
+///
+/// `ValueError` when it is negative, or no number.
+pub(crate) fn seconds(number: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(number)
+        .map_err(|_| PyValueError::new_err(format!("a timeout of {number} seconds")))
+}
+
+#[pymethods]
+impl Function {
+    #[pyo3(signature = (*arguments, **keywords))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        arguments: &Bound<'_, PyTuple>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.shared.check_open()?;
+        let timeout = self.timeout(keywords)?;
+        let arguments = Arguments::read(&self.shared, &self.prototype, arguments)?;
+        let value = if arguments.callbacks.is_empty() {
+            wait::call(py, &Called::Supervised(&self.function), &arguments.values, timeout)?
+        } else {
+            self.call_with_callbacks(py, arguments, timeout)?
+        };
+        to_python(py, self.prototype.signature.result(), value)
+    }
+
+    /// Submits a call and returns a `farcall.Future`, which can be awaited as well.
+    #[pyo3(signature = (*arguments, **keywords))]
+    fn submit(
+        slf: &Bound<'_, Self>,
+        arguments: &Bound<'_, PyTuple>,
+        keywords: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        this.shared.check_open()?;
+        let timeout = this.timeout(keywords)?;
+        if timeout.is_some() || this.prototype.has_callbacks {
+            // Such a call needs a thread of this process while it runs.
+            let in_thread = py.import("farcall.future")?.getattr("in_thread")?;
+            let timeout = timeout.map(|timeout| timeout.as_secs_f64());
+            return Ok(in_thread.call1((slf, arguments, timeout))?.unbind());
+        }
+        let read = Arguments::read(&this.shared, &this.prototype, arguments)?;
+        future::submit(py, &this.function, &this.prototype, read, arguments)
+    }
+
+    /// The prototype, as farcall understands it.
+    #[getter]
+    fn prototype(&self) -> String {
+        self.prototype.signature.to_string()
+    }
+
+    /// The parameters, each as three values. The first is "pointer", "function" or "value". The second says whether a pointer's target is
+    /// only read. The third is NumPy's name of the type of the value or the target, if it has one.
+    #[getter]
+    fn parameters(&self) -> Vec<(&'static str, bool, Option<&'static str>)> {
+        let parameters = self.prototype.parameters.iter();
+        parameters
+            .map(|parameter| match parameter {
+                Parameter::Value(kind) => ("value", false, numpy_name(kind)),
+                Parameter::Pointer(target) => {
+                    ("pointer", target.is_const, target.kind.as_ref().and_then(numpy_name))
+                }
+                Parameter::Function(_) => ("function", false, None),
+            })
+            .collect()
+    }
+
+    #[getter]
+    fn __name__(&self) -> &str {
+        self.prototype.signature.name()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<farcall function {}>", self.prototype.signature)
+    }
+}

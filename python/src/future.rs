@@ -1,0 +1,130 @@
+//! Submitted calls, whose results arrive at futures of Python.
+//!
+//! A thread of its own delivers results, because what waits for a future may be any code of Python. It sleeps while none arrives.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use farcall::controller::{PendingCall, SupervisedFunction};
+use farcall::types::{Signature, Value};
+use farcall::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::argument::Arguments;
+use crate::error;
+use crate::prototype::Prototype;
+use crate::value::to_python;
+
+/// A submitted call, and the future that waits for it.
+struct Task {
+    call: Mutex<Option<PendingCall<Signature>>>,
+    future: Py<PyAny>,
+    prototype: Arc<Prototype>,
+    /// What the call uses.
+    _arguments: Mutex<Arguments>,
+    _objects: Py<PyTuple>,
+}
+
+/// Submits a call.
+///
+/// # Errors
+///
+/// The exception for a call that cannot be submitted.
+pub(crate) fn submit(
+    py: Python<'_>,
+    function: &SupervisedFunction<Signature>,
+    prototype: &Arc<Prototype>,
+    arguments: Arguments,
+    objects: &Bound<'_, PyTuple>,
+) -> PyResult<Py<PyAny>> {
+    let future = py.import("farcall.future")?.getattr("Future")?.call0()?;
+    future.call_method0("set_running_or_notify_cancel")?;
+    let prepared = queue().and_then(|_| py.detach(|| function.submit(&arguments.values)));
+    let call = prepared.map_err(|error| error::raise(py, &error))?;
+    let task = Arc::new(Task {
+        call: Mutex::new(Some(call)),
+        future: future.clone().unbind(),
+        prototype: Arc::clone(prototype),
+        _arguments: Mutex::new(arguments),
+        _objects: objects.clone().unbind(),
+    });
+    py.detach(|| task.poll());
+    Ok(future.unbind())
+}
+
+impl Task {
+    /// Delivers the result if it is there, and asks for news of it otherwise.
+    fn poll(self: &Arc<Self>) {
+        let mut place = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(call) = place.as_mut() else { return };
+        let waker = Waker::from(Arc::clone(self));
+        if let Poll::Ready(outcome) = Pin::new(call).poll(&mut Context::from_waker(&waker)) {
+            place.take();
+            drop(place);
+            self.finish(outcome);
+        }
+    }
+
+    /// Delivers the result, which has arrived or will never.
+    fn deliver(&self) {
+        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(call) = call {
+            self.finish(call.wait());
+        }
+    }
+
+    fn finish(&self, outcome: Result<Value>) {
+        let finished = Python::try_attach(|py| {
+            let kind = self.prototype.signature.result();
+            let outcome = match outcome {
+                Ok(value) => to_python(py, kind, value),
+                Err(error) => Err(error::exception(py, &error).unwrap_or_else(|failed| failed)),
+            };
+            let future = self.future.bind(py);
+            let set = match outcome {
+                Ok(value) => future.call_method1("set_result", (value,)),
+                Err(raised) => future.call_method1("set_exception", (raised,)),
+            };
+            if let Err(raised) = set {
+                raised.write_unraisable(py, Some(future));
+            }
+        });
+        // Without an interpreter no code waits.
+        let _ = finished;
+    }
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        // The thread runs as long as the process.
+        if let Ok(queue) = queue() {
+            let _ = queue.lock().unwrap_or_else(PoisonError::into_inner).send(self);
+        }
+    }
+}
+
+/// Where tasks go whose results have arrived.
+///
+/// # Errors
+///
+/// When the thread that delivers cannot be started.
+fn queue() -> Result<&'static Mutex<Sender<Arc<Task>>>> {
+    static QUEUE: OnceLock<Mutex<Sender<Arc<Task>>>> = OnceLock::new();
+    static STARTING: Mutex<()> = Mutex::new(());
+    if let Some(queue) = QUEUE.get() {
+        return Ok(queue);
+    }
+    let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if QUEUE.get().is_none() {
+        let (sender, tasks) = channel::<Arc<Task>>();
+        let deliver = move || tasks.iter().for_each(|task| task.deliver());
+        let thread = std::thread::Builder::new().name("farcall-futures".to_owned());
+        thread.spawn(deliver).map_err(Error::other)?;
+        let _ = QUEUE.set(Mutex::new(sender));
+    }
+    QUEUE.get().ok_or_else(|| Error::other("no thread delivers results"))
+}

@@ -1,0 +1,42 @@
+//! The extension module of farcall for Python: `farcall._farcall`, on which the package `farcall` stands.
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `error` | errors of farcall as exceptions |
+//! | `prototype` | what the parameters of a C function take |
+//! | `value` | numbers and structures of Python as C values, and back |
+//! | `array` | memory that executors map, and arguments that lie in it |
+//! | `argument` | the arguments of one call |
+//! | `callback` | functions of Python that linked code calls |
+//! | `wait` | calls that Ctrl-C and a timeout end |
+//! | `future` | submitted calls |
+//! | `function`, `library`, `executor` | the classes of the module |
+//!
+//! A part imports only from those above it; `executor` has what functions and libraries share.
+//!
+//! Invariant: a call of an executor is made without the interpreter's lock. Code of the executor cannot harm the interpreter.
+#![forbid(unsafe_code)]
+
+mod argument;
+mod array;
+mod callback;
+mod error;
+mod executor;
+mod function;
+mod future;
+mod library;
+mod prototype;
+mod value;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// The classes on which the package stands.
+#[pymodule]
+fn _farcall(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<executor::Executor>()?;
+    module.add_class::<library::Library>()?;
+    module.add_class::<function::Function>()?;
+    module.add_class::<array::Memory>()?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

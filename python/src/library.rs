@@ -1,0 +1,135 @@
+//! Objects that are linked together in each executor.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use farcall::controller::SupervisedDylib;
+use farcall::link::{Archive, LinkGraph, ObjectFile};
+use farcall::types::Declarations;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::executor::Shared;
+use crate::function::Function;
+use crate::prototype::Prototype;
+use crate::{callback, error};
+
+/// Objects that are linked together in each executor.
+#[pyclass(frozen, subclass, module = "farcall._farcall")]
+pub(crate) struct Library {
+    shared: Arc<Shared>,
+    dylib: SupervisedDylib,
+    objects: Mutex<Objects>,
+}
+
+/// The objects of a library, linked for comparison only: a dylib that refuses an object drops those added since its last link.
+#[derive(Default)]
+struct Objects {
+    graph: LinkGraph,
+    added: Vec<ObjectFile>,
+}
+
+impl Objects {
+    /// Adds an object.
+    ///
+    /// # Errors
+    ///
+    /// When it defines a name that another one defines; it is not added then.
+    fn add(&mut self, object: &ObjectFile) -> farcall::Result<()> {
+        if let Err(error) = self.graph.add_object(object) {
+            self.graph = LinkGraph::new();
+            self.added.iter().try_for_each(|object| self.graph.add_object(object))?;
+            return Err(error);
+        }
+        self.added.push(object.clone());
+        Ok(())
+    }
+}
+
+impl Library {
+    fn prototype(&self, py: Python<'_>, text: &str) -> PyResult<Prototype> {
+        let declarations: Declarations = self.shared.declarations().clone();
+        Prototype::read(&declarations, text).map_err(|error| error::raise(py, &error))
+    }
+
+    /// Does what may start an executor, without the interpreter's lock.
+    fn apart(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&SupervisedDylib) -> farcall::Result<()> + Send,
+    ) -> PyResult<()> {
+        self.shared.check_open()?;
+        py.detach(|| work(&self.dylib)).map_err(|error| error::raise(py, &error))
+    }
+}
+
+#[pymethods]
+impl Library {
+    /// A library without objects.
+    #[new]
+    fn new(py: Python<'_>, executor: &crate::executor::Executor, name: String) -> PyResult<Self> {
+        let shared = Arc::clone(executor.shared());
+        let dylib = shared.create_dylib(name);
+        let library = Self { shared, dylib, objects: Mutex::default() };
+        library.apart(py, SupervisedDylib::check_types)?;
+        Ok(library)
+    }
+
+    /// Adds the bytes of an object file.
+    fn link_object(&self, py: Python<'_>, name: String, bytes: Vec<u8>) -> PyResult<()> {
+        self.apart(py, |dylib| {
+            let object = ObjectFile::parse(name, bytes)?;
+            let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+            objects.add(&object)?;
+            dylib.add_object(&object)
+        })
+    }
+
+    /// Adds the bytes of an archive, whose members are linked when a function needs them.
+    fn link_archive(&self, py: Python<'_>, name: String, bytes: Vec<u8>) -> PyResult<()> {
+        self.apart(py, |dylib| dylib.add_archive(&Archive::parse(name, bytes)?))
+    }
+
+    /// Opens a shared library in each executor.
+    fn link_shared(&self, py: Python<'_>, path: String) -> PyResult<()> {
+        self.apart(py, |dylib| dylib.add_library(path))
+    }
+
+    /// Defines a C function that calls a function of Python.
+    fn define_function(
+        &self,
+        py: Python<'_>,
+        prototype: &str,
+        function: Py<PyAny>,
+    ) -> PyResult<()> {
+        if !function.bind(py).is_callable() {
+            return Err(PyTypeError::new_err("a function of Python is needed"));
+        }
+        let signature = self.prototype(py, prototype)?.signature;
+        let name = signature.name().to_owned();
+        let handler = callback::handler(&signature, function);
+        self.apart(py, |dylib| dylib.define_handler(&name, handler?))
+    }
+
+    /// The function of a prototype, linked now.
+    fn function(&self, py: Python<'_>, prototype: &str) -> PyResult<Function> {
+        self.shared.check_open()?;
+        let prototype = self.prototype(py, prototype)?;
+        let name = prototype.signature.name();
+        let function = self.dylib.function_with(name, &prototype.signature);
+        let function = function.map_err(|error| error::raise(py, &error))?;
+        Function::new(py, Arc::clone(&self.shared), function, prototype)
+    }
+
+    /// Runs the initializers of what was added.
+    fn initialize(&self, py: Python<'_>) -> PyResult<()> {
+        self.apart(py, SupervisedDylib::initialize)
+    }
+
+    /// Removes all code of the library from each executor. No call of its functions may be under way.
+    fn clear(&self, py: Python<'_>) -> PyResult<()> {
+        self.apart(py, |dylib| {
+            *self.objects.lock().unwrap_or_else(PoisonError::into_inner) = Objects::default();
+            dylib.clear()
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Calls that Ctrl-C and a timeout end.
+//!
+//! A call that returns soon pays for none of this but a look at the clock. Later, the waiting thread asks the interpreter now and then
+//! for signals that have arrived. If a handler of a signal raises an exception, the executor is killed, and the call raises it.
+
+use std::time::{Duration, Instant};
+
+use farcall::controller::{Function, SupervisedFunction};
+use farcall::types::{Signature, Value};
+use farcall::{Error, ErrorKind, Result};
+use pyo3::prelude::*;
+
+use crate::{callback, error};
+
+/// How often a waiting call asks for signals.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// A function of the present executor, or of whichever one a call gets.
+pub(crate) enum Called<'a> {
+    Supervised(&'a SupervisedFunction<Signature>),
+    Present(&'a Function<Signature>),
+}
+
+/// Calls a function without the interpreter's lock.
+///
+/// # Errors
+///
+/// The exception of the call: of a signal's handler, of a function of Python that was called back, or of farcall.
+pub(crate) fn call(
+    py: Python<'_>,
+    function: &Called<'_>,
+    arguments: &[Value],
+    timeout: Option<Duration>,
+) -> PyResult<Value> {
+    let mut interrupted = None;
+    let outcome = py.detach(|| {
+        let end = timeout.map(|timeout| (Instant::now().checked_add(timeout), timeout));
+        let every = timeout.map_or(EVERY, shorter);
+        let watch = || -> Result<()> {
+            if let Some((Some(end), timeout)) = end
+                && Instant::now() >= end
+            {
+                let message =
+                    format!("the call did not return in {timeout:?}; its executor was ended");
+                return Err(Error::new(ErrorKind::Timeout, message));
+            }
+            match Python::try_attach(|py| py.check_signals()) {
+                Some(Err(raised)) => {
+                    interrupted = Some(raised);
+                    Err(Error::other("interrupted"))
+                }
+                _ => Ok(()),
+            }
+        };
+        match function {
+            Called::Supervised(function) => function.call_watched(arguments, every, watch),
+            Called::Present(function) => function.call_watched(arguments, every, watch),
+        }
+    });
+    match outcome {
+        Ok(value) => Ok(value),
+        Err(error) => Err(failed(py, interrupted, &error)),
+    }
+}
+
+#[cold]
+fn failed(py: Python<'_>, interrupted: Option<PyErr>, error: &Error) -> PyErr {
+    let raised = interrupted.or_else(|| {
+        let is_of_handler = error.kind() == ErrorKind::Remote;
+        callback::take_raised().filter(|_| is_of_handler)
+    });
+    raised.unwrap_or_else(|| error::raise(py, error))
+}
+
+/// A time of which a timeout is a multiple.
+fn shorter(timeout: Duration) -> Duration {
+    let parts = timeout.as_nanos().div_ceil(EVERY.as_nanos()).max(1);
+    (timeout / u32::try_from(parts).unwrap_or(u32::MAX)).max(Duration::from_micros(1)).min(EVERY)
+}

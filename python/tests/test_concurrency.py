@@ -1,0 +1,186 @@
+"""Futures, asyncio, threads, and crashes among them."""
+
+import asyncio
+import concurrent.futures
+import gc
+import os
+import random
+import threading
+
+import pytest
+
+import farcall
+from conftest import DEATHS, descriptors, name_of, resident_kib, threads, until
+
+
+def test_submitted_calls_deliver_their_results(library):
+    add = library["add"]
+    futures = [add.submit(number, 0.5) for number in range(2000)]
+    assert [future.result(10) for future in futures] == [number + 0.5 for number in range(2000)]
+    assert library["length"].submit("text").result(10) == 4
+    assert library["apply"].submit(lambda x: x + 1, 1).result(10) == 3
+    with pytest.raises(farcall.CallTimeout):
+        library["spin"].submit(timeout=0.1).result(10)
+    with pytest.raises(TypeError):
+        add.submit(1)
+
+
+def test_arguments_of_submitted_calls_stay_alive(library, executor):
+    library["nap"].submit(0.05)
+    total = [library["sum"].submit(executor.copy([1.0, number]), 2) for number in range(100)]
+    gc.collect()
+    assert [future.result(10) for future in total] == [1 + number for number in range(100)]
+
+
+def test_futures_fail_with_the_death(library):
+    crash = library["crash"]
+    future = crash.submit(0)
+    with pytest.raises(farcall.ExecutorDied) as caught:
+        future.result(10)
+    assert caught.value.signal.name == "SIGSEGV"
+    done = []
+    future = crash.submit(11)
+    future.add_done_callback(lambda one: done.append(one.result()))
+    assert future.result(10) == 11 and not future.cancel()
+    until(lambda: done == [11])
+
+
+def test_calls_are_awaited(library):
+    async def main():
+        add, crash, nap = library["add"], library["crash"], library["nap"]
+        assert await add.submit(1, 2) == 3
+        with pytest.raises(farcall.ExecutorDied):
+            await crash.submit(0)
+        results = await asyncio.gather(*(crash.submit(number) for number in range(20, 120)))
+        assert results == list(range(20, 120))
+        ticks = 0
+        napping = asyncio.ensure_future(asyncio.wrap_future(nap.submit(0.2)))
+        while not napping.done():
+            await asyncio.sleep(0.005)
+            ticks += 1
+        assert ticks > 10, "the loop runs on"
+
+    asyncio.run(main())
+
+
+def test_a_crash_costs_one_call_of_a_pool(object_bytes):
+    with farcall.Executor(processes=2) as executor:
+        crash = executor.add_object(object_bytes)["long crash(long)"]
+        assert len(executor.pids) == 2
+
+        def call(kind):
+            try:
+                return crash(kind)
+            except farcall.ExecutorDied:
+                return None
+
+        kinds = [0 if number % 10 == 0 else 100 + number for number in range(200)]
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(call, kinds)) == [None if kind == 0 else kind for kind in kinds]
+
+
+def crash_often(crashes, executor, crash):
+    """Crashes of ten kinds from eight threads and one asyncio loop at once. Returns how many deaths were named rightly."""
+    lock, named, left = threading.Lock(), [0], [crashes]
+
+    def next_kind():
+        with lock:
+            left[0] -= 1
+            return left[0] if left[0] >= 0 else None
+
+    def check(kind, death):
+        assert name_of(death) == DEATHS[kind], (kind, str(death))
+        with lock:
+            named[0] += 1
+
+    def work():
+        while (number := next_kind()) is not None:
+            kind = number % 10
+            assert crash(100 + number) == 100 + number
+            with pytest.raises(farcall.ExecutorDied) as caught:
+                crash(kind)
+            check(kind, caught.value)
+
+    async def loop():
+        while (number := next_kind()) is not None:
+            kind = number % 10
+            # A thread calls for a call with a timeout, so its process is its own.
+            with pytest.raises(farcall.ExecutorDied) as caught:
+                await crash.submit(kind, timeout=60)
+            check(kind, caught.value)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        workers = [pool.submit(work) for _ in range(8)]
+        asyncio.run(loop())
+        for worker in workers:
+            worker.result()
+    return named[0]
+
+
+def crashes_leak_nothing(crashes, object_bytes):
+    with farcall.Executor(processes=9, standby=True) as executor:
+        crash = executor.add_object(object_bytes)["long crash(long)"]
+        assert crash_often(200, executor, crash) == 200
+        gc.collect()
+        before = descriptors(), threads(), resident_kib()
+        assert crash_often(crashes, executor, crash) == crashes
+        gc.collect()
+        after = descriptors(), threads(), resident_kib()
+    print(f"crashes: {crashes} cases; descriptors, threads, KiB before {before}, after {after}")
+    assert after[0] <= before[0] + 30, "three descriptors for each process, and the threads' own"
+    assert after[1] <= before[1] + 4
+    assert after[2] <= before[2] + 8_000
+
+
+def test_a_thousand_crashes_leak_nothing(object_bytes):
+    crashes_leak_nothing(1000, object_bytes)
+
+
+@pytest.mark.full
+def test_ten_thousand_crashes_leak_nothing(object_bytes):
+    crashes_leak_nothing(10_000, object_bytes)
+
+
+def test_executors_leak_nothing(object_bytes):
+    def use():
+        with farcall.Executor() as executor:
+            executor.array(1000)[:] = 1
+            assert executor.add_object(object_bytes)["double add(double, double)"](1, 2) == 3
+
+    for _ in range(3):
+        use()
+    gc.collect()
+    before = descriptors(), threads()
+    for _ in range(30):
+        use()
+    gc.collect()
+    assert descriptors() <= before[0] and threads() <= before[1]
+
+
+def test_a_forked_child_is_refused(library):
+    add = library["add"]
+    assert add(1, 2) == 3
+    child = os.fork()
+    if child == 0:
+        try:
+            add(1, 2)
+        except ValueError:
+            os._exit(5)
+        os._exit(6)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+    assert add(1, 2) == 3
+
+
+def test_random_calls_from_eight_threads(library):
+    add, length = library["add"], library["length"]
+
+    def work(seed):
+        generator = random.Random(seed)
+        for _ in range(300):
+            a, b = generator.random(), generator.random()
+            assert add(a, b) == a + b
+            text = "x" * generator.randrange(2000)
+            assert length(text) == len(text)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
