@@ -88,4 +88,10 @@ char *turn(struct point *point) {
   return point->name;
 }
 
-void crash(int32_t *at) { *at = 1; }
+__attribute__((noinline)) void crash(int32_t *at) { *at = 1; }
+
+/* Its frame is there when `crash` runs. */
+int32_t crash_below(int32_t *at) {
+  crash(at);
+  return *at + 1;
+}

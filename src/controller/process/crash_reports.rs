@@ -102,6 +102,7 @@ impl CrashReports {
             fault_address: crash.fault_address,
             program_counter: Some(crash.program_counter),
             location: self.locate(&crash),
+            backtrace: self.backtrace(&crash),
             stack_overflow: crash.stack_overflow,
             limit: self.limits.of_memory().filter(|_| crash.memory_is_used_up),
         }
@@ -115,5 +116,14 @@ impl CrashReports {
             let caller = crash.frames.iter().find_map(|frame| locate(frame.saturating_sub(1)));
             caller.map(|caller| format!("a function called from {caller}"))
         })
+    }
+
+    /// The linked functions among the frames.
+    fn backtrace(&self, crash: &trap::Crash) -> Vec<String> {
+        let callers = crash.frames.iter().filter(|frame| **frame != crash.program_counter);
+        // As above: a return address may already be in the next function.
+        let calls = callers.map(|frame| frame.saturating_sub(1));
+        let addresses = std::iter::once(crash.program_counter).chain(calls);
+        addresses.filter_map(|address| self.code.locate(address)).collect()
     }
 }

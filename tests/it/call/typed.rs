@@ -189,3 +189,19 @@ fn few_arguments_fit_the_line_and_a_crash_is_an_error() {
     assert!(death.location.as_ref().is_some_and(|at| at.contains("crash+0x")), "{death}");
     assert!(scale.call(1, 1.0).expect_err("it is dead").is_disconnected());
 }
+
+#[test]
+fn a_death_has_the_linked_functions_that_had_not_returned() {
+    let mut cases = 0;
+    for s in sessions() {
+        let crash = s.function::<extern "C" fn(ExecutorAddr) -> i32>("crash_below");
+        let error = crash.call(ExecutorAddr::new(0xdad_beef)).expect_err("it crashes");
+        let death = error.death().expect("a death");
+        let names: Vec<&str> =
+            death.backtrace.iter().filter_map(|place| place.split('+').next()).collect();
+        assert_eq!(names, ["crash", "crash_below"], "{:?}", death.backtrace);
+        assert_eq!(death.location.as_ref(), death.backtrace.first());
+        cases += 1;
+    }
+    println!("backtraces: {cases} cases");
+}
