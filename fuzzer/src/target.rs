@@ -2,6 +2,8 @@
 //!
 //! Invariant: bytes that the target can write are copied before they are looked at.
 
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 use std::time::Duration;
 
 use farcall::controller::{
@@ -17,6 +19,8 @@ const RUNTIME: &[u8] = include_bytes!(env!("RUNTIME_O"));
 /// The most edges that are counted.
 const COUNTERS_MAX: usize = 1 << 20;
 const PAGE_BYTES: usize = 4096;
+/// The most dead processes that wait for their end.
+const DEAD_MAX: usize = 8;
 /// The time for initializers and `LLVMFuzzerInitialize`.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -33,7 +37,7 @@ pub(crate) struct Recipe {
     pub(crate) memory_bytes_max: u64,
     pub(crate) input_bytes_max: usize,
     pub(crate) timeout: Duration,
-    /// A copy ends after so many executions, which bounds what the target leaks.
+    /// A copy ends after this number of executions, which bounds what the target leaks.
     pub(crate) executions_max: u64,
 }
 
@@ -60,6 +64,8 @@ pub(crate) struct Target {
     counters: usize,
     origin: Origin,
     process: Option<Process>,
+    /// Ends dead processes on a thread of its own. The kernel takes long to free them, and the next copy need not wait.
+    dead: SyncSender<Process>,
 }
 
 /// What the next process comes from.
@@ -92,7 +98,12 @@ impl Target {
             Ok(snapshot) => (Origin::Snapshot { snapshot, dylib, _attached: attached }, None),
             Err(reason) => (Origin::Link(reason), None),
         };
-        Ok(Self { recipe, region, counters, origin, process })
+        let (dead, ended) = sync_channel(DEAD_MAX);
+        thread::Builder::new()
+            .name("ended".to_owned())
+            .spawn(move || ended.iter().for_each(drop))
+            .map_err(Error::other)?;
+        Ok(Self { recipe, region, counters, origin, process, dead })
     }
 
     /// The number of counters. The first one is not used.
@@ -136,7 +147,11 @@ impl Target {
                 Ok(End::Late)
             }
             Err(error) => match (error.death(), error.kind()) {
-                (Some(death), _) => Ok(End::Died(Box::new(death.clone()))),
+                (Some(death), _) => {
+                    // Without the thread, it ends here.
+                    let _ = self.dead.send(process);
+                    Ok(End::Died(Box::new(death.clone())))
+                }
                 (None, ErrorKind::Remote) => Ok(End::Failed(error)),
                 (None, _) if error.is_disconnected() => Ok(End::Failed(error)),
                 _ => Err(error),

@@ -90,8 +90,11 @@ impl CrashReports {
         };
         let status_unknown = ended == Ended::Unknown;
         let record = self.record();
-        let Some(crash) = record.filter(|crash| status_unknown || signal == Some(crash.signal))
-        else {
+        // The walk over a damaged stack may fault. What came before that is the reason.
+        let has_faulted = matches!(signal, Some(libc::SIGSEGV | libc::SIGBUS));
+        let is_of =
+            |crash: &trap::Crash| status_unknown || has_faulted || signal == Some(crash.signal);
+        let Some(crash) = record.filter(is_of) else {
             let limit = signal.and_then(|signal| self.limits.of_signal(signal));
             return Death { signal, status_unknown, limit, ..Death::default() };
         };

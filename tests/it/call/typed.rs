@@ -205,3 +205,16 @@ fn a_death_has_the_linked_functions_that_had_not_returned() {
     }
     println!("backtraces: {cases} cases");
 }
+
+#[test]
+fn a_death_is_named_though_the_walk_over_its_stack_faults() {
+    for _ in 0..50 {
+        let s = Session::start(corpus::PLAIN);
+        let error = s.function::<extern "C" fn()>("abort_lost").call().expect_err("it aborts");
+        let death = error.death().expect("a death");
+        assert_eq!(death.signal, Some(6), "{death}");
+        let at = death.location.as_deref().unwrap_or_default();
+        assert!(at.starts_with("a function called from abort_lost+0x"), "{death}");
+    }
+    println!("damaged stacks: 50 cases");
+}
