@@ -19,6 +19,8 @@ const RUNTIME: &[u8] = include_bytes!(env!("RUNTIME_O"));
 /// The most edges that are counted.
 const COUNTERS_MAX: usize = 1 << 20;
 const PAGE_BYTES: usize = 4096;
+/// The private memory of a copy before the target takes any: the data of linked code, and stacks.
+const COPY_BYTES: u64 = 192 << 20;
 /// The most dead processes that wait for their end.
 const DEAD_MAX: usize = 8;
 /// The time for initializers and `LLVMFuzzerInitialize`.
@@ -185,7 +187,8 @@ fn input_end(recipe: &Recipe) -> usize {
 /// Links the target into a new executor, and lets it initialize itself. Also returns the number of counters.
 fn link(recipe: &Recipe, region: &Region) -> Result<(Controller, Dylib, AttachedRegion, usize)> {
     let confinement = Confinement::isolated().allow_missing();
-    let confinement = confinement.memory_bytes_max(recipe.memory_bytes_max);
+    let confinement =
+        confinement.memory_bytes_max(recipe.memory_bytes_max.saturating_add(COPY_BYTES));
     let controller = ExecutorBuilder::new().this_program().confine(confinement).start()?;
     let attached = controller.attach(region)?;
     let dylib = controller.create_dylib("target");

@@ -112,7 +112,7 @@ fn each_kind_of_fault_has_its_name() {
         for letter in "aehmoprxy.".chars() {
             bench.seed(&format!("input-{letter}"), &[letter as u8]);
         }
-        let limits = ["--executions", "10", "--timeout-ms", "1000", "--memory-mib", "128"];
+        let limits = ["--executions", "10", "--timeout-ms", "1000", "--memory-mib", "64"];
         let output = bench.fuzz(&bench.folder.path().join("seeds"), &limits);
         let (text, status) = told(&output);
         assert_eq!((executions(&text), status), (10, 1));

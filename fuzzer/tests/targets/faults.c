@@ -19,9 +19,10 @@ __attribute__((noinline)) static void stop(void) { abort(); }
 __attribute__((noinline)) static void leave(void) { exit(3); }
 __attribute__((noinline)) static void spin(void) { for (;;) sink++; }
 __attribute__((noinline)) static void read_on(const uint8_t *data, size_t size) { sink = data[size]; }
+static void *volatile last;
 __attribute__((noinline)) static void fill(void) {
     for (;;)
-        memset(malloc(1 << 20), 1, 1 << 20);
+        last = memset(malloc(1 << 20), 1, 1 << 20);
 }
 
 int LLVMFuzzerInitialize(int *count, char ***words) {
