@@ -74,7 +74,7 @@ pub(crate) struct Target {
 enum Origin {
     Snapshot {
         snapshot: Snapshot,
-        dylib: Dylib,
+        dylib: Box<Dylib>,
         _attached: AttachedRegion,
     },
     /// There is no snapshot, for this reason. Each process links the objects anew.
@@ -97,7 +97,9 @@ impl Target {
         let region = Region::new(bytes as u64, Access::ReadWrite)?;
         let (controller, dylib, attached, counters) = link(&recipe, &region)?;
         let (origin, process) = match Snapshot::take(controller) {
-            Ok(snapshot) => (Origin::Snapshot { snapshot, dylib, _attached: attached }, None),
+            Ok(snapshot) => {
+                (Origin::Snapshot { snapshot, dylib: Box::new(dylib), _attached: attached }, None)
+            }
             Err(reason) => (Origin::Link(reason), None),
         };
         let (dead, ended) = sync_channel(DEAD_MAX);
