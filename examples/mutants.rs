@@ -1,16 +1,26 @@
-//! Mutation testing: variants of a program run against its tests in another process. That process may crash or hang.
+//! Mutation testing: variants of a program run against its tests, each in a copy of one executor. A copy may crash or hang.
 //!
-//! The tests are parsed once; every link borrows them. After a variant that ends its executor a new one starts, in a few
-//! milliseconds. All other variants share one executor.
+//! What the tests need is prepared once, before the snapshot. Each variant finds it as it was then, and is linked beside it.
 
 mod compile;
 
 use std::error::Error;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::ErrorKind;
+use farcall::controller::{Dylib, ExecutorBuilder, Snapshot};
 use farcall::link::ObjectFile;
+
+/// Runs before the snapshot.
+const FIXTURE: &str = "
+    #include <stdlib.h>
+    int *values;
+    int runs;
+    void prepare(void) {
+        values = malloc(4 * sizeof *values);
+        for (int i = 0; i < 4; i++) values[i] = i < 3 ? i + 5 : 1000;
+    }
+";
 
 const PROGRAM: &str = "
     int clamp(int x, int low, int high) {
@@ -28,10 +38,9 @@ const PROGRAM: &str = "
 /// Returns the number of the first test that fails.
 const TESTS: &str = "
     int clamp(int, int, int), sum(const int *, int);
-    static int runs;
-    int main(void) {
-        static const int values[] = {5, 6, 7, 1000};
-        if (runs++ != 0) return 9; /* only fresh data passes */
+    extern int *values, runs;
+    int first_failure(void) {
+        if (runs++ != 0) return 9; /* another variant was here */
         if (clamp(-5, 0, 10) != 0) return 1;
         if (clamp(50, 0, 10) != 10) return 2;
         if (clamp(5, 0, 10) != 5) return 3;
@@ -51,67 +60,51 @@ const MUTATIONS: [(&str, &str); 7] = [
 ];
 
 const TIMEOUT: Duration = Duration::from_millis(500);
-const RUNS: u32 = 1000;
+const RUNS: u32 = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     farcall::executor::run_if_spawned(); // this program is its own executor
-    let tests = compile::compile("tests.o", TESTS)?;
-    let mut controller = start()?;
+    let controller = ExecutorBuilder::new().this_program().start()?;
+    let fixture = controller.create_dylib("fixture");
+    fixture.add_object(&compile::compile("fixture.o", FIXTURE)?)?;
+    fixture.function::<extern "C" fn()>("prepare")?.call()?;
+    let snapshot = Snapshot::take(controller)?;
 
-    let original = link(&controller, PROGRAM, &tests)?;
+    let tests = compile::compile("tests.o", TESTS)?;
+    let original = compile::compile("original.o", PROGRAM)?;
     let started = Instant::now();
     for _ in 0..RUNS {
-        if original.run_fresh(["tests"])? != 0 {
+        if run(&snapshot, &fixture, &original, &tests)? != 0 {
             return Err("the tests fail without a mutation".into());
         }
     }
     let each = started.elapsed() / RUNS;
-    println!("the program itself: {RUNS} runs with fresh data, linked once, {each:.1?} each");
+    println!("the program itself: {RUNS} copies, linked and run in {each:.1?} each");
     for (before, after) in MUTATIONS {
-        let mutant = link(&controller, &PROGRAM.replacen(before, after, 1), &tests)?;
-        let verdict = verdict(&controller, &mutant);
+        let mutant = compile::compile("mutant.o", &PROGRAM.replacen(before, after, 1))?;
+        let verdict = match run(&snapshot, &fixture, &mutant, &tests) {
+            Ok(0) => "SURVIVED: no test tells it from the original".to_owned(),
+            Ok(test) => format!("killed by test {test}"),
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                format!("killed: it still ran after {TIMEOUT:?}")
+            }
+            Err(error) => format!("killed: {error}"),
+        };
         println!("{before:>13} -> {after:22} {verdict}");
-        if mutant.clear().is_err() {
-            controller = start()?;
-        }
     }
     Ok(())
 }
 
-fn start() -> farcall::Result<Controller> {
-    ExecutorBuilder::new().this_program().start()
-}
-
-fn link(
-    controller: &Controller,
-    source: &str,
+/// Runs the tests of a program in a copy of its own, which ends here. Returns the number of the first failure, or 0.
+fn run(
+    snapshot: &Snapshot,
+    fixture: &Dylib,
+    program: &ObjectFile,
     tests: &ObjectFile,
-) -> Result<Dylib, Box<dyn Error>> {
-    let dylib = controller.create_dylib("mutant");
-    dylib.keep_initial_data();
-    dylib.add_object(&compile::compile("mutant.o", source)?)?;
+) -> farcall::Result<i32> {
+    let copy = snapshot.spawn()?;
+    let dylib = fixture.in_copy(&copy)?;
+    dylib.add_object(program)?;
     dylib.add_object(tests)?;
-    dylib.link()?;
-    Ok(dylib)
-}
-
-/// Runs the tests for at most [`TIMEOUT`].
-fn verdict(controller: &Controller, mutant: &Dylib) -> String {
-    let killer = controller.kill_handle();
-    let (ended, end) = mpsc::channel::<()>();
-    let timer = std::thread::spawn(move || {
-        let is_late = end.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout);
-        if is_late {
-            killer.kill();
-        }
-        is_late
-    });
-    let outcome = mutant.run_fresh(["tests"]);
-    drop(ended);
-    match (outcome, timer.join()) {
-        (_, Ok(true)) => format!("killed: it still ran after {TIMEOUT:?}"),
-        (Ok(0), _) => "SURVIVED: no test tells it from the original".to_owned(),
-        (Ok(test), _) => format!("killed by test {test}"),
-        (Err(error), _) => format!("killed: {error}"),
-    }
+    dylib.function::<extern "C" fn() -> i32>("first_failure")?.call_timeout((), TIMEOUT)
 }

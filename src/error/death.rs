@@ -38,8 +38,8 @@ pub struct Death {
     pub program_counter: Option<u64>,
     /// The place of that instruction, as "function+0x12 (object.o)"; the innermost linked function first.
     pub location: Option<String>,
-    /// The linked functions on the stack of the thread that crashed, in the form of `location`; the innermost one first. Functions that
-    /// are not linked, such as those of libraries, are left out.
+    /// The linked functions that had not returned, the innermost first, each as in [`location`](Death::location). At most 16 frames
+    /// are walked, and those of the crash handler and of libraries, which are left out, are among them.
     pub backtrace: Vec<String>,
     /// True when the fault lies at the end of the thread's stack.
     pub stack_overflow: bool,

@@ -88,4 +88,17 @@ char *turn(struct point *point) {
   return point->name;
 }
 
-void crash(int32_t *at) { *at = 1; }
+__attribute__((noinline)) void crash(int32_t *at) { *at = 1; }
+
+/* Its frame is there when `crash` runs. */
+int32_t crash_below(int32_t *at) {
+  crash(at);
+  return *at + 1;
+}
+
+/* Aborts with a frame pointer that points nowhere, so an unwinder faults behind this frame. */
+void abort_lost(void);
+__asm__(".text\n.globl abort_lost\n.type abort_lost, @function\nabort_lost:\n.cfi_startproc\n"
+        "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\n"
+        "movabs $0x4141414141414141, %rbp\n.cfi_def_cfa_register %rbp\n"
+        "call abort@PLT\n.cfi_endproc\n.size abort_lost, .-abort_lost\n");

@@ -90,8 +90,11 @@ impl CrashReports {
         };
         let status_unknown = ended == Ended::Unknown;
         let record = self.record();
-        let Some(crash) = record.filter(|crash| status_unknown || signal == Some(crash.signal))
-        else {
+        // The walk over a damaged stack may fault. What came before that is the reason.
+        let has_faulted = matches!(signal, Some(libc::SIGSEGV | libc::SIGBUS));
+        let is_of =
+            |crash: &trap::Crash| status_unknown || has_faulted || signal == Some(crash.signal);
+        let Some(crash) = record.filter(is_of) else {
             let limit = signal.and_then(|signal| self.limits.of_signal(signal));
             return Death { signal, status_unknown, limit, ..Death::default() };
         };
@@ -108,15 +111,6 @@ impl CrashReports {
         }
     }
 
-    /// The linked functions on the stack, the innermost one first.
-    fn backtrace(&self, crash: &trap::Crash) -> Vec<String> {
-        let pc = Some(crash.program_counter);
-        // The walk may begin with the instruction that crashed.
-        let callers = crash.frames.iter().filter(|frame| Some(**frame) != pc);
-        let callers = callers.map(|frame| frame.saturating_sub(1));
-        pc.into_iter().chain(callers).filter_map(|address| self.code.locate(address)).collect()
-    }
-
     /// The linked function that crashed, or the caller in linked code of the function that crashed.
     fn locate(&self, crash: &trap::Crash) -> Option<String> {
         let locate = |address| self.code.locate(address);
@@ -125,5 +119,14 @@ impl CrashReports {
             let caller = crash.frames.iter().find_map(|frame| locate(frame.saturating_sub(1)));
             caller.map(|caller| format!("a function called from {caller}"))
         })
+    }
+
+    /// The linked functions among the frames.
+    fn backtrace(&self, crash: &trap::Crash) -> Vec<String> {
+        let callers = crash.frames.iter().filter(|frame| **frame != crash.program_counter);
+        // As above: a return address may already be in the next function.
+        let calls = callers.map(|frame| frame.saturating_sub(1));
+        let addresses = std::iter::once(crash.program_counter).chain(calls);
+        addresses.filter_map(|address| self.code.locate(address)).collect()
     }
 }

@@ -189,3 +189,32 @@ fn few_arguments_fit_the_line_and_a_crash_is_an_error() {
     assert!(death.location.as_ref().is_some_and(|at| at.contains("crash+0x")), "{death}");
     assert!(scale.call(1, 1.0).expect_err("it is dead").is_disconnected());
 }
+
+#[test]
+fn a_death_has_the_linked_functions_that_had_not_returned() {
+    let mut cases = 0;
+    for s in sessions() {
+        let crash = s.function::<extern "C" fn(ExecutorAddr) -> i32>("crash_below");
+        let error = crash.call(ExecutorAddr::new(0xdad_beef)).expect_err("it crashes");
+        let death = error.death().expect("a death");
+        let names: Vec<&str> =
+            death.backtrace.iter().filter_map(|place| place.split('+').next()).collect();
+        assert_eq!(names, ["crash", "crash_below"], "{:?}", death.backtrace);
+        assert_eq!(death.location.as_ref(), death.backtrace.first());
+        cases += 1;
+    }
+    println!("backtraces: {cases} cases");
+}
+
+#[test]
+fn a_death_is_named_though_the_walk_over_its_stack_faults() {
+    for _ in 0..50 {
+        let s = Session::start(corpus::PLAIN);
+        let error = s.function::<extern "C" fn()>("abort_lost").call().expect_err("it aborts");
+        let death = error.death().expect("a death");
+        assert_eq!(death.signal, Some(6), "{death}");
+        let at = death.location.as_deref().unwrap_or_default();
+        assert!(at.starts_with("a function called from abort_lost+0x"), "{death}");
+    }
+    println!("damaged stacks: 50 cases");
+}

@@ -75,7 +75,7 @@ const FENCES: &[(&str, &[&str])] = &[(
 
 /// Directories whose Rust files are looked at.
 const TREES: &[&str] =
-    &["src", "tests", "tools", "bench", "cranelift", "python", "examples", "fuzz"];
+    &["src", "tests", "tools", "bench", "cranelift", "python", "examples", "fuzz", "fuzzer"];
 
 const LINES_MAX: usize = 800;
 /// rustfmt holds code to less; this is for comments.
@@ -132,6 +132,9 @@ fn collect(root: &Path, directory: &str, sources: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(root.join(directory)).expect("a directory of the source tree") {
         let entry = entry.expect("an entry of the source tree");
         let path = format!("{directory}/{}", entry.file_name().to_str().expect("a UTF-8 name"));
+        if path.ends_with("/target") {
+            continue; // what a build has made
+        }
         if entry.file_type().expect("a file type").is_dir() {
             collect(root, &path, sources);
         } else if path.ends_with(".rs") {

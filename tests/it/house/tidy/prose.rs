@@ -75,7 +75,8 @@ const TICS: &[&str] = &[
 const SENTENCE_WORDS_MAX: usize = 25;
 
 /// Folders whose pages are read; the source tree's Rust files are read all.
-const PAGES: &[&str] = &["", "src/docs", "bench", "tools", "tests", "cranelift", "python"];
+const PAGES: &[&str] =
+    &["", "src/docs", "bench", "tools", "tests", "cranelift", "python", "fuzzer"];
 /// Where the words themselves are listed.
 const WORD_LISTS: &str = "tests/it/house/tidy/prose.rs";
 
