@@ -79,7 +79,7 @@ pub(crate) fn seal(file: impl AsFd, seals: SealFlag) -> Result<()> {
         .map_err(|errno| Error::os(format!("sealing shared memory with {seals:?}"), errno))
 }
 
-/// Stores bytes in a memory file, without access to a mapping of it: the kernel clears no page that it fills, and takes no page fault.
+/// Stores bytes in a memory file, without access to a mapping of it. The kernel clears no page that it fills, and takes no page fault.
 ///
 /// # Errors
 ///
