@@ -49,8 +49,17 @@ pub fn run_if_spawned() {
     else {
         return;
     };
+    print_panics_without_backtraces();
     // Exit runs the exit handlers of the C library, which write buffered output.
     std::process::exit(status(serve(asked)));
+}
+
+/// From now on, a panic of the executor prints where and why, and no backtrace.
+///
+/// The standard library allocates memory for a backtrace while it holds a lock. Where memory has run out, the thread then waits for
+/// that lock, and the process would neither answer nor end.
+fn print_panics_without_backtraces() {
+    std::panic::set_hook(Box::new(|panic| eprintln!("farcall executor: {panic}")));
 }
 
 /// Runs an executor's program: serves as its arguments say and exits.

@@ -1,6 +1,7 @@
 //! Snapshots: a copy has all that the executor had, and shares no change with others.
 
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use farcall::controller::{
     Access, Confinement, Controller, Dylib, ExecutorBuilder, Region, RegionHeap, Restriction,
@@ -236,6 +237,31 @@ fn isolated_copies_are_confined_against_each_other() {
         let of_copy = copy.confinement();
         assert_eq!(others.map(|one| of_copy.enforces(one)), others.map(|one| whole.enforces(one)));
     }
+}
+
+/// The data that a copy has of its own counts to its limit. Where that leaves too little for a thread, the call ends.
+#[test]
+fn a_copy_without_memory_for_its_threads_ends_its_calls() {
+    let mut cases = 0;
+    for mib in (80..=200).step_by(8) {
+        let confinement = Confinement::isolated().memory_bytes_max(mib << 20);
+        // A program that Rust's own entry point starts: its threads take memory for their signals.
+        let builder = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall-executor"));
+        let builder = builder.confine(confinement).env("RUST_BACKTRACE", "1");
+        let (controller, dylib) = started_by(&builder, 1);
+        let Ok(snapshot) = Snapshot::take(controller) else { continue };
+        let called = snapshot.spawn().and_then(|copy| {
+            let count = dylib.in_copy(&copy)?.function::<Count>("count")?;
+            count.call_timeout((), Duration::from_secs(20))
+        });
+        match called {
+            Ok(count) => assert_eq!(count, 2, "{mib} MiB"),
+            Err(error) => assert_ne!(error.kind(), ErrorKind::Timeout, "{mib} MiB: {error}"),
+        }
+        cases += 1;
+    }
+    println!("limits of copies: {cases} cases");
+    assert_ne!(cases, 0);
 }
 
 #[test]
