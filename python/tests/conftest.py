@@ -8,13 +8,12 @@ import pytest
 
 import farcall
 
-SOURCE = r"""
-#include <pthread.h>
-#include <signal.h>
+DEATHS_OF_C = Path(__file__).parents[2] / "tests/sources/ten_deaths.h"
+
+SOURCE = DEATHS_OF_C.read_text() + r"""
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,36 +55,8 @@ void say(const char *text, int on_stderr) { fprintf(on_stderr ? stderr : stdout,
 static long calls;
 long count(void) { return ++calls; }
 
-static volatile long zero, deep;
 void spin(void) { for (;;) deep++; }
 void nap(double seconds) { usleep((useconds_t)(seconds * 1e6)); }
-
-static long recurse(long depth) {
-    volatile char page[4096];
-    page[0] = (char)depth;
-    deep = depth;
-    return recurse(depth + 1) + page[0];
-}
-
-static void *trap(void *unused) { __builtin_trap(); return unused; }
-
-/* Returns `kind` if it is none of the ten. */
-long crash(long kind) {
-    pthread_t thread;
-    switch (kind) {
-    case 0: return *(volatile long *)8;
-    case 1: __builtin_trap();
-    case 2: abort();
-    case 3: return 100 / zero;
-    case 4: return recurse(0);
-    case 5: exit(7);
-    case 6: _exit(0);
-    case 7: kill(getpid(), SIGKILL); pause();
-    case 8: pthread_create(&thread, NULL, trap, NULL); pause();
-    case 9: ((void (*)(void))"not code")();
-    }
-    return kind;
-}
 """
 
 # What names each of the ten: a signal, or the status of an exit.
