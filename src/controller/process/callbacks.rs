@@ -14,22 +14,25 @@ use crate::transport::{Lane, Payload};
 /// The handlers of a session, and the lanes, whose posted calls go ahead of an answer.
 #[derive(Debug)]
 pub(crate) struct Callbacks {
-    handlers: Arc<Handlers>,
+    handlers: Handlers,
     /// The code of which the executor may ask for the names.
     code: Arc<LiveCode>,
     lanes: Arc<Lanes>,
+    /// Those of the snapshot, which a copy has as well.
+    inherited: Option<Arc<Callbacks>>,
 }
 
 impl Callbacks {
     pub(crate) fn new(lanes: Arc<Lanes>) -> Arc<Self> {
-        Arc::new(Self { handlers: Arc::default(), code: Arc::new(LiveCode::new(None)), lanes })
+        let code = Arc::new(LiveCode::new(None));
+        Arc::new(Self { handlers: Handlers::default(), code, lanes, inherited: None })
     }
 
     /// Those of a copy: at first the snapshot's.
-    pub(crate) fn of_copy(snapshot: &Self, lanes: Arc<Lanes>) -> Arc<Self> {
-        let handlers = Arc::new(Handlers::of_copy(&snapshot.handlers));
+    pub(crate) fn of_copy(snapshot: &Arc<Self>, lanes: Arc<Lanes>) -> Arc<Self> {
+        let handlers = Handlers::beyond(&snapshot.handlers);
         let code = Arc::new(LiveCode::new(Some(Arc::clone(&snapshot.code))));
-        Arc::new(Self { handlers, code, lanes })
+        Arc::new(Self { handlers, code, lanes, inherited: Some(Arc::clone(snapshot)) })
     }
 
     pub(crate) fn handlers(&self) -> &Handlers {
@@ -38,6 +41,21 @@ impl Callbacks {
 
     pub(crate) fn code(&self) -> &Arc<LiveCode> {
         &self.code
+    }
+
+    /// Runs a handler for a tag that the session has given to none.
+    #[cold]
+    fn run_elsewhere(
+        &self,
+        target: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Option<std::result::Result<(), String>> {
+        let snapshots =
+            || std::iter::successors(self.inherited.as_ref(), |of| of.inherited.as_ref());
+        let found = snapshots().find_map(|of| of.handlers.run_for_copy(target, args, result));
+        let found = found.or_else(|| self.handlers.run_other(target, args, result));
+        found.or_else(|| snapshots().find_map(|of| of.handlers.run_other(target, args, result)))
     }
 }
 
@@ -53,7 +71,7 @@ impl Handler<Lane> for Callbacks {
     ) -> std::result::Result<Vec<u8>, String> {
         let args = args.bytes();
         let run = || match self.handlers.run(target, &args, &mut result) {
-            None if target != EXPORTS_TAG => self.handlers.run_other(target, &args, &mut result),
+            None if target != EXPORTS_TAG => self.run_elsewhere(target, &args, &mut result),
             outcome => outcome,
         };
         // A panic that unwound the lane's own frames would leave the executor without an answer.

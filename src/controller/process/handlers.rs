@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use crate::concurrent::hazard::HazardTable;
 use crate::error::{Error, Result};
@@ -61,21 +61,18 @@ pub(crate) type OtherFunction =
 pub(crate) struct Handlers {
     by_tag: HazardTable<Box<Function>>,
     other: OnceLock<Box<OtherFunction>>,
-    /// The handlers that a copy has of its snapshot.
-    inherited: Option<Arc<Handlers>>,
 }
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self { by_tag: HazardTable::new(), other: OnceLock::new(), inherited: None }
+        Self { by_tag: HazardTable::new(), other: OnceLock::new() }
     }
 }
 
 impl Handlers {
-    /// Handlers of a copy: at first those of the snapshot.
-    pub(super) fn of_copy(snapshot: &Arc<Handlers>) -> Self {
-        let inherited = Some(Arc::clone(snapshot));
-        Self { by_tag: HazardTable::beyond(&snapshot.by_tag), other: OnceLock::new(), inherited }
+    /// No handlers, none of whose tags will be one of `snapshot`'s.
+    pub(super) fn beyond(snapshot: &Handlers) -> Self {
+        Self { by_tag: HazardTable::beyond(&snapshot.by_tag), other: OnceLock::new() }
     }
 
     pub(crate) fn add(&self, function: Box<Function>) -> HandlerTag {
@@ -96,22 +93,6 @@ impl Handlers {
         self.other.set(function).map_err(refused)
     }
 
-    /// Runs the handler of other tags, as [`run`](Handlers::run) runs one.
-    pub(super) fn run_other(
-        &self,
-        tag: u64,
-        args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> Option<std::result::Result<(), String>> {
-        let own = self.other.get();
-        match (own, &self.inherited) {
-            (Some(function), _) => {
-                Some(function(tag, args, result).map_err(|error| error.to_string()))
-            }
-            (None, inherited) => inherited.as_ref()?.run_other(tag, args, result),
-        }
-    }
-
     /// Runs the handler with this tag, to its end also when it is removed meanwhile. `None` when no handler has the tag. An error
     /// becomes its text here, where the caller catches a panic of it.
     #[inline(always)]
@@ -121,29 +102,39 @@ impl Handlers {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Option<std::result::Result<(), String>> {
-        let own = self
-            .by_tag
-            .with(tag, |function| function(args, result).map_err(|error| error.to_string()));
-        match own {
-            None => self.run_inherited(tag, args, result),
-            outcome => outcome,
-        }
+        self.by_tag.with(tag, |function| function(args, result).map_err(|error| error.to_string()))
     }
 
+    /// The same for a session that is a copy of this one.
+    ///
+    /// It has a closure of its own. A second use of that in [`run`](Handlers::run) would keep the compiler from inlining it there, which
+    /// costs each call back 25 ns.
     #[cold]
-    fn run_inherited(
+    pub(super) fn run_for_copy(
         &self,
         tag: u64,
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Option<std::result::Result<(), String>> {
-        self.inherited.as_ref()?.run(tag, args, result)
+        self.by_tag.with(tag, |function| function(args, result).map_err(|error| error.to_string()))
+    }
+
+    /// Runs the handler of other tags, as [`run`](Handlers::run) runs one.
+    #[cold]
+    pub(super) fn run_other(
+        &self,
+        tag: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Option<std::result::Result<(), String>> {
+        let function = self.other.get()?;
+        Some(function(tag, args, result).map_err(|error| error.to_string()))
     }
 }
 
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { by_tag, other, inherited: _ } = self;
+        let Self { by_tag, other } = self;
         f.debug_struct("Handlers")
             .field("by_tag", by_tag)
             .field("other", &other.get().is_some())
