@@ -1,6 +1,7 @@
 """What the tests share: C functions that compute, call back, hang, and crash in ten ways."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -66,6 +67,12 @@ DEATHS = ["SIGSEGV", "SIGILL", "SIGABRT", "SIGFPE", "SIGSEGV", 7, 0, "SIGKILL", 
 def name_of(death):
     """What names a death: its signal, or the status of an exit."""
     return death.exit_status if death.signal is None else death.signal.name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interrupts():
+    """A shell starts its background jobs with Ctrl-C ignored, and so did their children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
