@@ -125,7 +125,7 @@ impl Executor {
     #[new]
     #[pyo3(signature = (
         *, program, processes = 1, sandbox = None, memory = None, cpu_seconds = None, allow_missing = false, timeout = None,
-        standby = false, arrays = 64 << 30
+        standby = false, name = None, arrays = 64 << 30
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -138,6 +138,7 @@ impl Executor {
         allow_missing: bool,
         timeout: Option<f64>,
         standby: bool,
+        name: Option<String>,
         arrays: u64,
     ) -> PyResult<Self> {
         let mut confinement = match sandbox {
@@ -159,7 +160,10 @@ impl Executor {
             confinement = confinement.allow_missing();
         }
         let timeout = timeout.map(seconds).transpose()?;
-        let builder = ExecutorBuilder::new().program(program).confine(confinement);
+        let mut builder = ExecutorBuilder::new().program(program).confine(confinement);
+        if let Some(name) = name {
+            builder = builder.publish(name);
+        }
         let policy = match standby {
             true => RestartPolicy::new().standby(),
             false => RestartPolicy::new(),

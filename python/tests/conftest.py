@@ -71,7 +71,7 @@ def name_of(death):
 
 @pytest.fixture(scope="session", autouse=True)
 def interrupts():
-    """A shell starts its background jobs with Ctrl-C ignored, and so did their children."""
+    """A shell starts background jobs with Ctrl-C ignored, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

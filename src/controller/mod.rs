@@ -49,6 +49,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
+//! | `published` | what `farcall top` shows of sessions |
 //! | `process` | the executor's process: start, end, lanes, handlers |
 //! | `remote` | calls of the executor |
 //! | `memory` | slabs that both processes map, and allocations in them |
@@ -89,6 +90,7 @@ pub mod memory;
 pub mod plugin;
 mod process;
 pub mod profile;
+mod published;
 mod region;
 mod remote;
 mod session;
@@ -113,6 +115,7 @@ pub use inspect::ProcessInfo;
 pub use layer::object_layer::ObjectLayer;
 pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
 pub use process::handlers::{HandlerResult, HandlerTag};
+pub use published::Published;
 pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
 pub use session::{Controller, KillHandle, Stats, WeakController};
 pub use snapshot::Snapshot;

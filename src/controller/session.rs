@@ -14,6 +14,7 @@ use super::memory::native_memory::NativeMemory;
 use super::memory::slab::Slab;
 use super::process::handlers::{Function, HandlerResult, HandlerTag};
 use super::process::supervisor::Process;
+use super::published::{Publication, Shown};
 use super::remote::{Remote, Starting};
 use crate::call::GracePeriod;
 use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
@@ -67,6 +68,8 @@ pub(crate) struct Session {
     pipeline: Mutex<Option<Arc<Caller>>>,
     /// The session that has become the snapshot of which this executor is a copy. The zygote lives as long.
     pub(super) snapshot: Option<Arc<Session>>,
+    /// What `farcall top` shows of the session, if the host wants that.
+    shown: Option<Shown>,
 }
 
 /// A handle that does not keep the session alive. A handler belongs to its session, so it holds one of these.
@@ -129,13 +132,19 @@ impl Controller {
     /// # Errors
     ///
     /// As [`Remote::connect`], and when the executor has no address space for the slab.
-    pub(crate) fn connect(starting: Starting, slab: Slab, bytes: SlabBytes) -> Result<Self> {
+    pub(super) fn connect(
+        starting: Starting,
+        slab: Slab,
+        bytes: SlabBytes,
+        published: Option<Arc<Publication>>,
+    ) -> Result<Self> {
         let _span = trace::start(starting.supervisor.process().pid());
         let deadline = starting.deadline;
         let remote = Remote::connect(starting)?;
         let numbers = remote.values().clone();
         let memory = ExecutorMemory::new(remote, slab, bytes, deadline)?;
-        Ok(Self { session: Arc::new(Session::new(Linker::new(memory, &numbers)?, None)) })
+        let session = Session::new(Linker::new(memory, &numbers)?, None, published);
+        Ok(Self { session: Arc::new(session) })
     }
 
     /// Allocates at least `bytes` bytes of each protection in the executor, rounded up to pages, for code that is made without the
@@ -363,8 +372,14 @@ impl Controller {
 }
 
 impl Session {
-    pub(super) fn new(linker: Linker, snapshot: Option<Arc<Session>>) -> Self {
+    pub(super) fn new(
+        linker: Linker,
+        snapshot: Option<Arc<Session>>,
+        published: Option<Arc<Publication>>,
+    ) -> Self {
+        let pid = linker.memory.remote().supervisor().process().pid();
         Self {
+            shown: published.map(|publication| publication.show(pid)),
             linker,
             retired: Retired::default(),
             lazy: LazyFunctions::default(),
@@ -384,6 +399,28 @@ impl Session {
         self.linker.memory.remote()
     }
 
+    /// Where the session is published, if it is.
+    pub(super) fn publication(&self) -> Option<&Arc<Publication>> {
+        self.shown.as_ref().map(Shown::publication)
+    }
+
+    /// Counts calls that were submitted, for readers of the publication.
+    #[inline]
+    pub(crate) fn count(&self, calls: usize) {
+        if let Some(shown) = &self.shown {
+            shown.count(calls);
+        }
+    }
+
+    /// Makes a call, and counts it for readers of the publication.
+    #[inline]
+    fn counted<R>(&self, call: impl FnOnce() -> R) -> R {
+        match &self.shown {
+            None => call(),
+            Some(shown) => shown.time(call),
+        }
+    }
+
     /// Calls a wrapper function, and returns what `take` makes of its result. Then removes old code that is unused.
     #[inline]
     pub(crate) fn call_taking<R>(
@@ -392,7 +429,7 @@ impl Session {
         args: &[u8],
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
-        let outcome = self.remote().call_taking(function, args, take);
+        let outcome = self.counted(|| self.remote().call_taking(function, args, take));
         if self.retired.waits() {
             self.retired.remove_unused(&self.linker);
         }
@@ -420,7 +457,8 @@ impl Session {
             }
         };
         let look = Deadline::after(every);
-        let outcome = self.remote().call_watched(function, args, look, &mut again, take);
+        let remote = self.remote();
+        let outcome = self.counted(|| remote.call_watched(function, args, look, &mut again, take));
         if self.retired.waits() {
             self.retired.remove_unused(&self.linker);
         }
@@ -434,7 +472,7 @@ impl Session {
         args: &[u8],
         deadline: Deadline,
     ) -> Result<Vec<u8>> {
-        self.remote().call_wrapper_by(function, args, deadline)
+        self.counted(|| self.remote().call_wrapper_by(function, args, deadline))
     }
 
     /// The pipeline of functions that were given none. It is opened when it is needed first, and again after it has ended.

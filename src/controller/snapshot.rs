@@ -99,7 +99,8 @@ impl Snapshot {
         let remote = snapshot.remote().fork(Deadline::after(START_TIMEOUT))?;
         let memory = ExecutorMemory::of_copy(remote, snapshot.memory());
         let linker = Linker::of_copy(memory, &snapshot.linker);
-        let session = Session::new(linker, Some(Arc::clone(snapshot)));
+        let published = snapshot.publication().map(Arc::clone);
+        let session = Session::new(linker, Some(Arc::clone(snapshot)), published);
         Ok(Controller { session: Arc::new(session) })
     }
 }

@@ -286,6 +286,8 @@ typedef struct {
     void *FARCALL_NULLABLE on_death_context;
     // What the executor may not do, and how much it may use.
     farcall_confinement confinement;
+    // The name under which farcall top shows the session; NULL if it does not.
+    const char *FARCALL_NULLABLE publish;
 } farcall_start_options;
 
 // Receives a name that the executor offers, and its address. The name lives until this function returns.

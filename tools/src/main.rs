@@ -18,6 +18,7 @@ mod run;
 mod run_report;
 mod status;
 mod steps;
+mod top;
 mod watch;
 
 use std::ffi::c_int;
@@ -48,6 +49,9 @@ enum Command {
     /// Measure round trips against the hardware floor, pipes and sockets.
     #[command(after_help = status::OF_BENCH)]
     Bench(bench::Options),
+    /// Show all published sessions of this user: calls and their times, executors, memory, restarts.
+    #[command(after_help = status::OF_TOP)]
+    Top(top::Options),
     /// Show what this machine offers to farcall, and what is lost without it.
     #[command(after_help = status::OF_DOCTOR)]
     Doctor(doctor::Options),
@@ -77,6 +81,7 @@ extern "C" fn main() -> c_int {
         Command::Watch(options) => watch::watch(&options),
         Command::Demo(options) => demo::demo(&options),
         Command::Bench(options) => bench::bench(&options),
+        Command::Top(options) => top::top(&options),
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Header => manual::header(),
         Command::Completions(shell) => manual::completions(&shell),

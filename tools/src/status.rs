@@ -42,6 +42,14 @@ Exit codes:
   125    farcall failed, or its command line is wrong
   130    interrupted; the report is partial";
 
+pub(crate) const OF_TOP: &str = "\
+Exit codes:
+  0      all reports were printed (--count)
+  125    there is no /proc, standard output cannot be written, or the command line is wrong
+  130    interrupted, which is the usual end
+
+A host publishes its sessions by ExecutorBuilder::publish, farcall_launch_options or farcall.Executor(name=...).";
+
 pub(crate) const OF_DOCTOR: &str = "\
 Exit codes:
   0      an executor starts here and answers a call

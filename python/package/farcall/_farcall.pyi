@@ -32,6 +32,7 @@ class Executor:
         allow_missing: bool = False,
         timeout: float | None = None,
         standby: bool = False,
+        name: str | None = None,
         arrays: int = ...,
     ) -> Executor: ...
     def declare(self, text: str) -> None: ...

@@ -28,6 +28,7 @@ class Executor(_farcall.Executor):
     ``allow_missing`` leaves out the restrictions that this kernel lacks
     ``timeout``       the most seconds of a call; its process is ended then
     ``standby``       keeps one more process started, so that a restart takes less time
+    ``name``          the name under which ``farcall top`` shows the processes; not shown by default
     ``arrays``        address space for arrays, in bytes; 64 GiB at most and by default
     ``program``       the executor's program, the one of the wheel by default
     ================= ================================================================================

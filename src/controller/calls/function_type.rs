@@ -243,33 +243,34 @@ impl FunctionType for Signature {
     ) -> Result<T> {
         let Placed { signature, plan } = &**form;
         signature.check(arguments)?;
-        let mut message = vec![0; HEAD_BYTES + plan.words * WORD_BYTES];
-        let (to, words) = message.split_at_mut(HEAD_BYTES);
-        to.copy_from_slice(head);
-        let mut value = [0; 16];
-        let mut large = Vec::new();
-        for ((argument, kind), pieces) in
-            arguments.iter().zip(signature.parameters()).zip(&plan.arguments)
-        {
-            let of_value = if kind.bytes() > value.len() {
-                large.clear();
-                large.resize(kind.bytes(), 0);
-                &mut large[..]
-            } else {
-                value.fill(if argument.is_negative() { 0xff } else { 0 });
-                &mut value[..]
-            };
-            argument.store(kind, of_value);
-            // A number fills its word, extended by its sign.
-            let is_number = !matches!(kind, Type::Struct(_));
-            for piece in pieces {
-                let from = usize::from(piece.offset);
-                let size = if is_number { WORD_BYTES } else { piece.bytes.into() };
-                let to = usize::from(piece.word) * WORD_BYTES;
-                words[to..to + size].copy_from_slice(&of_value[from..from + size]);
+        with_zeros(HEAD_BYTES + plan.words * WORD_BYTES, |message| {
+            let (to, words) = message.split_at_mut(HEAD_BYTES);
+            to.copy_from_slice(head);
+            let mut value = [0; 16];
+            let mut large = Vec::new();
+            for ((argument, kind), pieces) in
+                arguments.iter().zip(signature.parameters()).zip(&plan.arguments)
+            {
+                let of_value = if kind.bytes() > value.len() {
+                    large.clear();
+                    large.resize(kind.bytes(), 0);
+                    &mut large[..]
+                } else {
+                    value.fill(if argument.is_negative() { 0xff } else { 0 });
+                    &mut value[..]
+                };
+                argument.store(kind, of_value);
+                // A number fills its word, extended by its sign.
+                let is_number = !matches!(kind, Type::Struct(_));
+                for piece in pieces {
+                    let from = usize::from(piece.offset);
+                    let size = if is_number { WORD_BYTES } else { piece.bytes.into() };
+                    let to = usize::from(piece.word) * WORD_BYTES;
+                    words[to..to + size].copy_from_slice(&of_value[from..from + size]);
+                }
             }
-        }
-        send(&message)
+            send(message)
+        })
     }
 
     fn decode(form: &Arc<Placed>, bytes: &[u8]) -> Result<Value> {
@@ -279,15 +280,26 @@ impl FunctionType for Signature {
             let wrong = |error: Error| Error::violation(error.to_string());
             return Value::from_bytes(kind, bytes).map_err(wrong);
         }
-        let mut value = vec![0; kind.bytes()];
-        for piece in &plan.result {
-            let (from, to) = (usize::from(piece.word) * WORD_BYTES, usize::from(piece.offset));
-            let size = usize::from(piece.bytes);
-            let part = bytes.get(from..from + size);
-            let part = part.ok_or_else(|| unreadable(bytes, &kind.to_string()))?;
-            value[to..to + size].copy_from_slice(part);
-        }
-        Value::from_bytes(kind, &value)
+        with_zeros(kind.bytes(), |value| {
+            for piece in &plan.result {
+                let (from, to) = (usize::from(piece.word) * WORD_BYTES, usize::from(piece.offset));
+                let size = usize::from(piece.bytes);
+                let part = bytes.get(from..from + size);
+                let part = part.ok_or_else(|| unreadable(bytes, &kind.to_string()))?;
+                value[to..to + size].copy_from_slice(part);
+            }
+            Value::from_bytes(kind, value)
+        })
+    }
+}
+
+/// Runs `work` with this number of zeros. A few lie on the stack: allocating them takes as long as half a call.
+#[inline]
+fn with_zeros<T>(bytes: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    const FEW: usize = 128;
+    match bytes {
+        0..=FEW => work(&mut [0; FEW][..bytes]),
+        _ => work(&mut vec![0; bytes]),
     }
 }
 

@@ -43,12 +43,14 @@ impl Handle {
         calls: impl ExactSizeIterator<Item = (u64, &'a [u8])> + Clone,
     ) -> Result<Arc<Completion>> {
         let code_epoch = self.session.remote().settle()?;
+        self.session.count(calls.len());
         self.caller.submit(code_epoch, calls).map_err(|error| self.explain(error))
     }
 
     /// Submits calls of a wrapper function that are alike.
     pub(super) fn submit_alike(&self, calls: &Alike<'_>) -> Result<Arc<Completion>> {
         let code_epoch = self.session.remote().settle()?;
+        self.session.count(calls.calls);
         self.caller.submit_alike(code_epoch, calls).map_err(|error| self.explain(error))
     }
 

@@ -149,6 +149,7 @@ impl Shared {
         let started = ready.map_or_else(|| self.builder.start(), Ok).and_then(fill);
         let mut state = self.state.lock();
         if started.is_ok() {
+            self.builder.count_restart();
             state.starts_at = None;
         } else {
             // The next try counts as well.

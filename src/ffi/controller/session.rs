@@ -97,6 +97,8 @@ pub struct StartOptions {
     pub on_death_context: *mut c_void,
     /// What the executor may not do, and how much it may use.
     pub confinement: Confinement,
+    /// The name under which farcall top shows the session; NULL if it does not.
+    pub publish: *const c_char,
 }
 
 /// A live controller. Its parts that own the session are dropped with it.
@@ -235,6 +237,11 @@ unsafe fn built(options: &StartOptions) -> farcall::Result<ExecutorBuilder> {
     }
     if options.low_slab_bytes != Sizes::default() {
         builder = builder.low_slab_bytes(options.low_slab_bytes.into());
+    }
+    if !options.publish.is_null() {
+        // SAFETY: the caller vouches for the text.
+        let name = unsafe { required_text(options.publish, "publish") }?;
+        builder = builder.publish(name);
     }
     Ok(builder.confine(options.confinement.checked()?))
 }

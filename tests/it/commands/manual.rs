@@ -8,8 +8,8 @@ use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, run_to_end};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
-const COMMANDS: [&str; 8] =
-    ["run", "watch", "demo", "bench", "doctor", "header", "completions", "man"];
+const COMMANDS: [&str; 9] =
+    ["run", "watch", "demo", "bench", "top", "doctor", "header", "completions", "man"];
 
 fn farcall(args: &[&str]) -> Ended {
     let mut command = Command::new(FARCALL);

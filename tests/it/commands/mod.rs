@@ -10,4 +10,5 @@ pub(crate) mod mistakes;
 pub(crate) mod native;
 pub(crate) mod refuse;
 pub(crate) mod run;
+pub(crate) mod top;
 pub(crate) mod watch;

@@ -137,12 +137,12 @@ fn leave_one_cpu() {
 
 #[test]
 fn all_there() {
-    compare("all_there", include_str!("doctor/all_there.txt"), &[], "", &PROGRAMS);
+    compare("all_there", include_str!("all_there.txt"), &[], "", &PROGRAMS);
 }
 
 #[test]
 fn no_proc() {
-    let kept = include_str!("doctor/no_proc.txt");
+    let kept = include_str!("no_proc.txt");
     compare("no_proc", kept, &["unshare", &namespaces("m")], WITHOUT_PROC, &[]);
 }
 
@@ -150,7 +150,7 @@ fn no_proc() {
 fn memfd_refused() {
     alone::run("commands::doctor::memfd_refused", || {
         alone::refuse(MEMFD_CREATE, &[], EPERM);
-        compare("memfd_refused", include_str!("doctor/memfd_refused.txt"), &[], "", &[]);
+        compare("memfd_refused", include_str!("memfd_refused.txt"), &[], "", &[]);
     });
 }
 
@@ -158,13 +158,13 @@ fn memfd_refused() {
 fn one_cpu() {
     alone::run("commands::doctor::one_cpu", || {
         leave_one_cpu();
-        compare("one_cpu", include_str!("doctor/one_cpu.txt"), &[], "", &[]);
+        compare("one_cpu", include_str!("one_cpu.txt"), &[], "", &[]);
     });
 }
 
 #[test]
 fn ulimit_n_64() {
-    compare("ulimit_n_64", include_str!("doctor/ulimit_n_64.txt"), &[], "ulimit -n 64 &&", &[]);
+    compare("ulimit_n_64", include_str!("ulimit_n_64.txt"), &[], "ulimit -n 64 &&", &[]);
 }
 
 #[test]

@@ -1,0 +1,191 @@
+//! The host's side of a publication.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::page::{
+    BEGUN_NS, COUNTER_WORDS, COUNTERS, EXECUTORS, FILE_NAME, HOST, IS_SLOW, LAYOUT, NAME,
+    NAME_BYTES, PAGE_BYTES, RESTARTS, TIMES, bucket,
+};
+use crate::error::{Error, Result};
+use crate::shm::Segment;
+use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sys::clock;
+use crate::transport::Origin;
+
+/// One call in so many is timed, while calls are short.
+const TIMED_ONE_IN: u64 = 16;
+/// After a call of this length, the thread's next one is timed.
+const SLOW_NS: u64 = 2_000;
+/// The longest name.
+const NAME_BYTES_MAX: usize = (NAME.end - NAME.start) * 8;
+
+/// The wish of a builder that its executors be published. The page is made for the first of them.
+pub(in crate::controller) struct Publish {
+    name: String,
+    made: Mutex<Option<Arc<Publication>>>,
+}
+
+impl Publish {
+    pub(in crate::controller) fn new(name: String) -> Self {
+        Self { name, made: Mutex::default() }
+    }
+
+    /// The publication, which is made now if it is the first time.
+    ///
+    /// # Errors
+    ///
+    /// When the name cannot be shown, or the kernel refuses a memory file.
+    pub(in crate::controller) fn publication(&self) -> Result<Arc<Publication>> {
+        let mut made = self.made.lock();
+        let publication = match made.take() {
+            Some(publication) => publication,
+            None => Arc::new(Publication::create(&self.name)?),
+        };
+        *made = Some(Arc::clone(&publication));
+        Ok(publication)
+    }
+
+    /// Counts an executor that was started because one had died.
+    pub(in crate::controller) fn count_restart(&self) {
+        if let Some(publication) = &*self.made.lock() {
+            publication.add(RESTARTS, 1);
+        }
+    }
+}
+
+/// The page of the executors of one builder, which readers find while this lives.
+#[derive(Debug)]
+pub(in crate::controller) struct Publication {
+    page: Segment,
+    origin: Origin,
+}
+
+impl Publication {
+    fn create(name: &str) -> Result<Self> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(Error::invalid(format!(
+                "a session is published under a name of 1 to {NAME_BYTES_MAX} bytes without control characters, not {name:?}"
+            )));
+        }
+        let page = Segment::create(FILE_NAME, PAGE_BYTES as u64, false)?;
+        page.back(0, PAGE_BYTES as u64)?;
+        page.seal_against_writers()?;
+        let words = page.words();
+        let store = |word: usize, value| words[word].store(value, Ordering::Relaxed);
+        store(HOST, u64::from(std::process::id()));
+        store(BEGUN_NS, clock::monotonic_ns());
+        store(NAME_BYTES, name.len() as u64);
+        page.write(NAME.start * 8, name.as_bytes());
+        // Release: a reader's first `read` of the file pairs with nothing, and takes a page without this word for none.
+        words[0].store(LAYOUT, Ordering::Release);
+        Ok(Self { page, origin: Origin::new() })
+    }
+
+    fn add(&self, word: usize, count: u64) {
+        self.page.words()[word].fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Shows an executor until the result is dropped. Those that find no room are not shown, but their calls are counted.
+    pub(in crate::controller) fn show(self: Arc<Self>, pid: i32) -> Shown {
+        let pid = u64::from(pid.unsigned_abs());
+        let slot = EXECUTORS.clone().find(|slot| {
+            let slot = &self.page.words()[*slot];
+            slot.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        });
+        Shown { publication: self, slot }
+    }
+}
+
+/// An executor that readers see.
+pub(in crate::controller) struct Shown {
+    publication: Arc<Publication>,
+    slot: Option<usize>,
+}
+
+impl Shown {
+    /// The publication, for a copy of this executor.
+    pub(in crate::controller) fn publication(&self) -> &Arc<Publication> {
+        &self.publication
+    }
+
+    /// Counts calls that are not timed.
+    pub(in crate::controller) fn count(&self, calls: usize) {
+        self.line()[0].fetch_add(calls as u64, Ordering::Relaxed);
+    }
+
+    /// Counts a call, and times it if it is one of those.
+    pub(in crate::controller) fn time<R>(&self, call: impl FnOnce() -> R) -> R {
+        let line = self.line();
+        let number = line[0].fetch_add(1, Ordering::Relaxed);
+        let stands_for = match line[IS_SLOW].load(Ordering::Relaxed) {
+            0 if number.is_multiple_of(TIMED_ONE_IN) => TIMED_ONE_IN,
+            0 => return call(),
+            _ => 1,
+        };
+        let begun = Instant::now();
+        let outcome = call();
+        let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.publication.add(TIMES.start + bucket(time_ns), stands_for);
+        line[IS_SLOW].store(u64::from(time_ns >= SLOW_NS), Ordering::Relaxed);
+        outcome
+    }
+
+    /// The counters of the calling thread, which it may share with others.
+    fn line(&self) -> &[AtomicU64] {
+        const LINES: usize = (COUNTERS.end - COUNTERS.start) / COUNTER_WORDS;
+        static THREADS: AtomicU64 = AtomicU64::new(0);
+        thread_local! {
+            static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+        }
+        let thread = usize::try_from(THREAD.try_with(|thread| *thread).unwrap_or(0)).unwrap_or(0);
+        let start = COUNTERS.start + thread % LINES * COUNTER_WORDS;
+        &self.publication.page.words()[start..start + COUNTER_WORDS]
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        // The executors are those of the process that made the page, and not of its forked children.
+        if let Some(slot) = self.slot.filter(|_| self.publication.origin.is_here()) {
+            self.publication.page.words()[slot].store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Publish {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Publish").field(&self.name).finish()
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shown").field(&self.slot).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executors_that_find_no_room_are_not_shown_but_counted() {
+        let publication = Publish::new("many".to_owned()).publication().expect("a page");
+        let pids = 1..=EXECUTORS.len() + 44;
+        let shown: Vec<Shown> = pids
+            .map(|pid| Arc::clone(&publication).show(i32::try_from(pid).expect("small")))
+            .collect();
+        let pids = || {
+            let words = &publication.page.words()[EXECUTORS];
+            words.iter().filter(|slot| slot.load(Ordering::Relaxed) > 0).count()
+        };
+        assert_eq!(pids(), EXECUTORS.len());
+        let last = shown.last().expect("some");
+        assert_eq!((last.time(|| 7), last.slot), (7, None));
+        assert_eq!(last.line()[0].load(Ordering::Relaxed), 1);
+        drop(shown);
+        assert_eq!(pids(), 0);
+    }
+}
