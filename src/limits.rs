@@ -119,6 +119,12 @@ pub(crate) const LOW_SLAB_STRIPE_BYTES: PerProt<u64> =
 /// Stack frames that are recorded of a crash.
 pub(crate) const CRASH_FRAMES_MAX: usize = 16;
 
+/// Bytes of the name of a published session: it is a column of a table.
+pub(crate) const PUBLISHED_NAME_BYTES_MAX: usize = 64;
+
+/// Executors of a published session that are shown. The calls of others are counted all the same.
+pub(crate) const PUBLISHED_EXECUTORS_MAX: usize = 256;
+
 /// Bytes of an out-of-band error message; a longer one is cut.
 pub const ERROR_BYTES_MAX: usize = 64 << 10;
 

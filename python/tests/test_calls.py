@@ -1,6 +1,8 @@
 """Calls with values of all kinds, by prototypes, ctypes and cffi."""
 
+import contextlib
 import ctypes
+import os
 import threading
 
 import numpy
@@ -163,6 +165,21 @@ def test_a_closed_executor_refuses_calls(object_bytes):
     for use in (lambda: add(1, 2), lambda: executor.library(), lambda: executor.array(1), lambda: add.submit(1, 2)):
         with pytest.raises(ValueError, match="closed"):
             use()
+
+
+def test_an_executor_with_a_name_is_published():
+    def pages():
+        targets = []
+        for descriptor in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                targets.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        return sum("farcall-published" in target for target in targets)
+
+    before = pages()
+    with farcall.Executor(name="a notebook"):
+        assert pages() == before + 1
+    with pytest.raises(ValueError, match="name of 1 to 64 bytes"):
+        farcall.Executor(name="")
 
 
 def test_a_sandbox_holds(object_bytes, tmp_path):

@@ -175,9 +175,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Shows the executors that this builder and its clones start as one line of `farcall top`, and to all that asks for
-    /// [`Published`](super::Published): for users of this machine with this user's rights. `name` has at most 64 bytes, and no
-    /// control characters; [`ExecutorBuilder::spawn`] refuses others.
+    /// Shows the executors that this builder and its clones start as one line of `farcall top`. Any process of this user can see
+    /// them ([`Published`](super::Published)). `name` has at most 64 bytes, and no control characters; [`ExecutorBuilder::spawn`]
+    /// refuses others.
     ///
     /// A call then takes some 10 ns longer. It costs a descriptor and 8 KiB of memory, and no thread.
     ///

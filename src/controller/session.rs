@@ -415,10 +415,12 @@ impl Session {
     /// Makes a call, and counts it for readers of the publication.
     #[inline]
     fn counted<R>(&self, call: impl FnOnce() -> R) -> R {
-        match &self.shown {
-            None => call(),
-            Some(shown) => shown.time(call),
+        let timed = self.shown.as_ref().and_then(Shown::begin);
+        let outcome = call();
+        if let (Some(shown), Some(timed)) = (&self.shown, &timed) {
+            shown.end(timed);
         }
+        outcome
     }
 
     /// Calls a wrapper function, and returns what `take` makes of its result. Then removes old code that is unused.

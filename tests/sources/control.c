@@ -140,6 +140,24 @@ static void confines(void) {
     farcall_error_consume(error);
 }
 
+// A published session has one more descriptor, by which readers find it. A name that cannot be shown is refused.
+static void publishes(void) {
+    farcall_start_options options = {.size = sizeof options, .this_program = true, .publish = "a host in C"};
+    farcall_controller *controller = start(&options);
+    bool is_found = false;
+    for (int descriptor = 0; descriptor < 1024 && !is_found; descriptor++) {
+        char path[32], target[64] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+        is_found = readlink(path, target, sizeof target - 1) > 0 && strstr(target, "farcall-published") != NULL;
+    }
+    CHECK(is_found);
+    MUST(farcall_controller_close(controller));
+    options.publish = "two\nlines";
+    farcall_error *error = farcall_controller_start(&options, &controller);
+    CHECK(error != NULL && strstr(farcall_error_message(error), "without control characters") != NULL);
+    farcall_error_consume(error);
+}
+
 static void lives(void) {
     static const char *const environment[] = {"CONTROLLED=by C", NULL};
     farcall_start_options options = {
@@ -1069,7 +1087,7 @@ static const struct {
     const char *name;
     void (*run)(void);
 } PARTS[] = {
-    {"versions", versions}, {"lives", lives},         {"confines", confines},
+    {"versions", versions}, {"lives", lives},         {"confines", confines},     {"publishes", publishes},
     {"calls", calls},       {"pipelines", pipelines},
     {"dylibs", dylibs},     {"functions", functions}, {"handlers", handlers}, {"regions", regions},
     {"memories", memories}, {"offers", offers},       {"threads", threads},   {"closes", closes},

@@ -157,12 +157,13 @@ static void controller_start(void) {
     options.size = sizeof options;
     const farcall_start_options *given = &options;
     static const char *const bad_environment[] = {"no value", NULL};
-    switch (choose(6)) {
+    switch (choose(7)) {
     case 0: options.size = 0; break;
     case 1: options.size = sizeof options + 8; break;
     case 2: options.program = "/no/such/program"; break;
     case 3: options.slab_bytes.code = 1; options.this_program = true; break;
     case 4: options.environment = bad_environment; break;
+    case 5: options.publish = ""; options.this_program = true; break;
     default: options.slab_bytes.data = UINT64_MAX; options.this_program = true; break;
     }
     farcall_controller *started = NULL;

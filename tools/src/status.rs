@@ -48,7 +48,8 @@ Exit codes:
   125    there is no /proc, standard output cannot be written, or the command line is wrong
   130    interrupted, which is the usual end
 
-A host publishes its sessions by ExecutorBuilder::publish, farcall_launch_options or farcall.Executor(name=...).";
+A host publishes its sessions by ExecutorBuilder::publish; in C by publish of farcall_start_options, in Python
+by farcall.Executor(name=...).";
 
 pub(crate) const OF_DOCTOR: &str = "\
 Exit codes:

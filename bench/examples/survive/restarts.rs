@@ -126,7 +126,11 @@ pub(crate) fn calls(rounds: usize, cpus: CpuPair) -> Result<()> {
     let plain = controller.create_dylib("plain");
     plain.add_object(&functions("functions.o", 0..1)?)?;
     let plain = controller.function::<extern "C" fn() -> i32>(plain.lookup("function_0")?);
-    let mut times: [Times; 3] = Default::default();
+    let published = builder.clone().publish("survive").start()?;
+    let dylib = published.create_dylib("published");
+    dylib.add_object(&functions("functions.o", 0..1)?)?;
+    let shown = dylib.function::<extern "C" fn() -> i32>("function_0")?;
+    let mut times: [Times; 4] = Default::default();
     // Each thread's first call opens its lane.
     plain.call()?;
     pooled.call(())?;
@@ -135,13 +139,19 @@ pub(crate) fn calls(rounds: usize, cpus: CpuPair) -> Result<()> {
         cpus.pin_server(pid.cast_unsigned())?;
     }
     cpus.pin_server(controller.pid().cast_unsigned())?;
+    cpus.pin_server(published.pid().cast_unsigned())?;
     let _pinned = cpus.pin_caller()?;
     for _ in 0..rounds {
-        let [of_plain, of_supervised, of_pool] = &mut times;
+        let [of_plain, of_published, of_supervised, of_pool] = &mut times;
         for _ in 0..CALLS {
             let since = Instant::now();
             plain.call()?;
             of_plain.add(since);
+        }
+        for _ in 0..CALLS {
+            let since = Instant::now();
+            shown.call()?;
+            of_published.add(since);
         }
         for _ in 0..CALLS {
             let since = Instant::now();
@@ -154,7 +164,12 @@ pub(crate) fn calls(rounds: usize, cpus: CpuPair) -> Result<()> {
             of_pool.add(since);
         }
     }
-    let names = ["call of a Function", "call of a SupervisedFunction", "call of a pool of 2"];
+    let names = [
+        "call of a Function",
+        "the same of a published session",
+        "call of a SupervisedFunction",
+        "call of a pool of 2",
+    ];
     names.iter().zip(&mut times).for_each(|(name, times)| times.print(name));
     Ok(())
 }

@@ -49,8 +49,8 @@ pub struct Published {
 }
 
 impl Published {
-    /// All published sessions that this process may see, in the order of their hosts' process numbers: those of the same user (for
-    /// root, of all users) and in the same namespace of processes.
+    /// All published sessions of this user (for root, of all users) in the same namespace of processes. Their order is that of the
+    /// hosts' process numbers.
     ///
     /// It reads `/proc`, which takes some microseconds for each descriptor of each process. The hosts do not notice it.
     ///

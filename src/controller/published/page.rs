@@ -17,6 +17,8 @@
 use std::ffi::CStr;
 use std::ops::Range;
 
+use crate::limits::{PUBLISHED_EXECUTORS_MAX, PUBLISHED_NAME_BYTES_MAX};
+
 /// The first word. Its last byte is the number of this layout.
 pub(super) const LAYOUT: u64 = u64::from_be_bytes(*b"farcall\x01");
 /// The name of the memory file, by which readers find it.
@@ -26,9 +28,9 @@ pub(super) const HOST: usize = 1;
 pub(super) const BEGUN_NS: usize = 2;
 pub(super) const RESTARTS: usize = 3;
 pub(super) const NAME_BYTES: usize = 4;
-pub(super) const NAME: Range<usize> = 8..16;
+pub(super) const NAME: Range<usize> = 8..8 + PUBLISHED_NAME_BYTES_MAX / 8;
 pub(super) const COUNTERS: Range<usize> = 16..144;
-pub(super) const EXECUTORS: Range<usize> = 144..400;
+pub(super) const EXECUTORS: Range<usize> = 144..144 + PUBLISHED_EXECUTORS_MAX;
 pub(super) const TIMES: Range<usize> = 400..960;
 pub(super) const PAGE_BYTES: usize = 960 * 8;
 
@@ -38,6 +40,9 @@ pub(super) const COUNTER_WORDS: usize = 8;
 pub(super) const IS_SLOW: usize = 1;
 
 const PER_POWER: u64 = 16;
+
+const _: () = assert!(NAME.end == COUNTERS.start && COUNTERS.end == EXECUTORS.start);
+const _: () = assert!(EXECUTORS.end == TIMES.start && TIMES.end * 8 == PAGE_BYTES);
 
 /// The bucket of a time, counted from the first word of [`TIMES`]. The last one also has all longer times.
 pub(super) fn bucket(time_ns: u64) -> usize {

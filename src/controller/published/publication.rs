@@ -9,17 +9,16 @@ use super::page::{
     NAME_BYTES, PAGE_BYTES, RESTARTS, TIMES, bucket,
 };
 use crate::error::{Error, Result};
+use crate::limits::PUBLISHED_NAME_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::clock;
 use crate::transport::Origin;
 
-/// One call in so many is timed, while calls are short.
+/// While calls are short, one in this number is timed.
 const TIMED_ONE_IN: u64 = 16;
 /// After a call of this length, the thread's next one is timed.
 const SLOW_NS: u64 = 2_000;
-/// The longest name.
-const NAME_BYTES_MAX: usize = (NAME.end - NAME.start) * 8;
 
 /// The wish of a builder that its executors be published. The page is made for the first of them.
 pub(in crate::controller) struct Publish {
@@ -64,9 +63,10 @@ pub(in crate::controller) struct Publication {
 
 impl Publication {
     fn create(name: &str) -> Result<Self> {
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        let fits = (1..=PUBLISHED_NAME_BYTES_MAX).contains(&name.len());
+        if !fits || name.chars().any(char::is_control) {
             return Err(Error::invalid(format!(
-                "a session is published under a name of 1 to {NAME_BYTES_MAX} bytes without control characters, not {name:?}"
+                "a session is published under a name of 1 to {PUBLISHED_NAME_BYTES_MAX} bytes without control characters, not {name:?}"
             )));
         }
         let page = Segment::create(FILE_NAME, PAGE_BYTES as u64, false)?;
@@ -87,7 +87,7 @@ impl Publication {
         self.page.words()[word].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Shows an executor until the result is dropped. Those that find no room are not shown, but their calls are counted.
+    /// Shows an executor until the result is dropped. If there is no room for it, it is not shown, but its calls are counted.
     pub(in crate::controller) fn show(self: Arc<Self>, pid: i32) -> Shown {
         let pid = u64::from(pid.unsigned_abs());
         let slot = EXECUTORS.clone().find(|slot| {
@@ -96,6 +96,13 @@ impl Publication {
         });
         Shown { publication: self, slot }
     }
+}
+
+/// A call that is timed.
+pub(in crate::controller) struct Timed {
+    begun: Instant,
+    /// For how many calls it counts.
+    stands_for: u64,
 }
 
 /// An executor that readers see.
@@ -115,21 +122,25 @@ impl Shown {
         self.line()[0].fetch_add(calls as u64, Ordering::Relaxed);
     }
 
-    /// Counts a call, and times it if it is one of those.
-    pub(in crate::controller) fn time<R>(&self, call: impl FnOnce() -> R) -> R {
+    /// Counts a call that begins. Returns what [`end`](Shown::end) needs if the call is timed.
+    #[cold]
+    pub(in crate::controller) fn begin(&self) -> Option<Timed> {
         let line = self.line();
         let number = line[0].fetch_add(1, Ordering::Relaxed);
         let stands_for = match line[IS_SLOW].load(Ordering::Relaxed) {
             0 if number.is_multiple_of(TIMED_ONE_IN) => TIMED_ONE_IN,
-            0 => return call(),
+            0 => return None,
             _ => 1,
         };
-        let begun = Instant::now();
-        let outcome = call();
-        let time_ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.publication.add(TIMES.start + bucket(time_ns), stands_for);
-        line[IS_SLOW].store(u64::from(time_ns >= SLOW_NS), Ordering::Relaxed);
-        outcome
+        Some(Timed { stands_for, begun: Instant::now() })
+    }
+
+    /// A call has ended that is timed.
+    #[cold]
+    pub(in crate::controller) fn end(&self, timed: &Timed) {
+        let time_ns = u64::try_from(timed.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.publication.add(TIMES.start + bucket(time_ns), timed.stands_for);
+        self.line()[IS_SLOW].store(u64::from(time_ns >= SLOW_NS), Ordering::Relaxed);
     }
 
     /// The counters of the calling thread, which it may share with others.
@@ -183,7 +194,7 @@ mod tests {
         };
         assert_eq!(pids(), EXECUTORS.len());
         let last = shown.last().expect("some");
-        assert_eq!((last.time(|| 7), last.slot), (7, None));
+        assert_eq!((last.begin().map(|timed| last.end(&timed)), last.slot), (Some(()), None));
         assert_eq!(last.line()[0].load(Ordering::Relaxed), 1);
         drop(shown);
         assert_eq!(pids(), 0);

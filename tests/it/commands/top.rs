@@ -208,7 +208,7 @@ fn names_that_cannot_be_shown_are_refused() {
 
 /// Another process that has the file open is not the host.
 #[test]
-fn a_process_with_the_page_of_another_one_is_not_taken_for_its_host() {
+fn another_process_with_the_page_is_not_its_host() {
     const NAME: &str = "passed on";
     let controller = builder().publish(NAME).start().expect("an executor");
     let page =
@@ -256,9 +256,7 @@ fn files_that_only_look_like_publications_are_harmless() {
     for _ in 0..200 {
         let mut page = pattern.clone();
         // The layout and the host are kept, so that the rest is read.
-        for at in 16..page.len() {
-            page[at] = random.u8(..);
-        }
+        page[16..].iter_mut().for_each(|byte| *byte = random.u8(..));
         let size = random.u64(..2 * page.len() as u64);
         files.push(file(&page, size));
     }
