@@ -7,17 +7,11 @@
 
 mod advice;
 mod bench;
-mod confine;
 mod demo;
 mod doctor;
-mod heap;
-mod inputs;
 mod manual;
-mod mapped;
 mod run;
-mod run_report;
 mod status;
-mod steps;
 mod top;
 mod watch;
 

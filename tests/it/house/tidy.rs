@@ -383,7 +383,7 @@ fn planted_imports_are_found() {
         ("src/ring/tests/queue.rs", "use super::*;\nuse crate::ring::publication;"),
         ("src/executor/mod.rs", "mod child;\npub(crate) fn f() {}"),
         ("src/lib.rs", "pub use crate::controller::Controller;"),
-        ("tools/src/run.rs", "use crate::inputs::Inputs;"),
+        ("tools/src/run/mod.rs", "use crate::inputs::Inputs;"),
     ] {
         assert_eq!(found(path, fine), [] as [String; 0], "{path}: {fine}");
     }
@@ -400,7 +400,7 @@ fn planted_atomics_are_found() {
         0
     );
     assert_eq!(found("src/sync.rs", "use std::sync::atomic::AtomicU64;"), 0);
-    assert_eq!(found("tools/src/run.rs", "use std::sync::atomic::AtomicBool;"), 0);
+    assert_eq!(found("tools/src/run/mod.rs", "use std::sync::atomic::AtomicBool;"), 0);
 }
 
 #[test]

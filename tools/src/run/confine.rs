@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use farcall::controller::Confinement;
 
-use crate::run::duration;
+use super::duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Confine {

@@ -11,8 +11,9 @@ use object::LittleEndian;
 use object::elf::{FileHeader64, PT_TLS, ProgramHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 
+use super::{heap, mapped};
+use crate::advice;
 use crate::status::{Failure, LINK, NOT_FOUND};
-use crate::{advice, heap, mapped};
 
 /// Where `-l` looks after the folders given with `-L`: where Linux distributions keep libraries.
 const LIBRARY_FOLDERS: [&str; 6] = [

@@ -8,9 +8,9 @@ use std::path::Path;
 use farcall::controller::{LinkReport, Stats};
 use serde::Serialize;
 
+use super::steps::{Step, Steps};
 use crate::advice;
 use crate::status::{Failure, TOOL};
-use crate::steps::{Step, Steps};
 
 /// The number of the JSON object's form. It is increased when a field is removed or changes its meaning.
 const SCHEMA: u32 = 1;

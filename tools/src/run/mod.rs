@@ -1,5 +1,12 @@
 //! `farcall run`: link a program into another process and run it, as if it had been linked natively.
 
+mod confine;
+mod heap;
+mod inputs;
+mod mapped;
+mod report;
+mod steps;
+
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,12 +22,12 @@ use farcall::controller::{
 use farcall::{ErrorKind, PerProt};
 use signal_hook::consts::{SIGINT, SIGQUIT};
 
+use self::confine::Confine;
+use self::inputs::{Inputs, Library};
+use self::report::{JsonFile, RunReport};
+use self::steps::Steps;
 use crate::advice;
-use crate::confine::Confine;
-use crate::inputs::{Inputs, Library};
-use crate::run_report::{JsonFile, RunReport};
 use crate::status::{Failure, LINK, NOT_FOUND, TIMED_OUT, TOOL};
-use crate::steps::Steps;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
