@@ -442,12 +442,9 @@ impl Dylib {
             variables.extend(std::mem::take(&mut image.variables));
         }
         let initial = keeps_data.then(|| InitialData::of(&mut image, data));
-        let symbols = &memory.symbols;
-        let (named, hidden) = (symbols.iter(), symbols.hidden());
-        Arc::make_mut(&mut state.symbols)
-            .extend(named.map(|(name, found)| (Arc::clone(name), *found)));
-        Arc::make_mut(&mut state.hidden)
-            .extend(hidden.map(|(name, found)| (Arc::clone(name), *found)));
+        let [named, hidden] = memory.symbols.shared();
+        add_names(&mut state.symbols, named);
+        add_names(&mut state.hidden, hidden);
         (state.placement, state.handle) = (placement, handle);
         state.linked.push(Arc::new(Linked { memory, initial }));
         Ok(report)
@@ -505,6 +502,16 @@ impl Dylib {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+}
+
+/// Adds names to those of a dylib. Those of its first link are not copied: of a large program they take tens of megabytes.
+fn add_names(names: &mut Arc<NameMap<Definition>>, added: &Arc<NameMap<Definition>>) {
+    if names.is_empty() {
+        *names = Arc::clone(added);
+    } else {
+        let added = added.iter().map(|(name, found)| (Arc::clone(name), *found));
+        Arc::make_mut(names).extend(added);
     }
 }
 

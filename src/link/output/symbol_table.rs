@@ -35,9 +35,10 @@ use crate::link::read::parsed::{Place, SymbolKind};
 /// ```
 #[derive(Default)]
 pub struct SymbolTable {
-    definitions: NameMap<Definition>,
+    /// What uses the table next to the image has it as well.
+    definitions: Arc<NameMap<Definition>>,
     /// The hidden definitions.
-    hidden: NameMap<Definition>,
+    hidden: Arc<NameMap<Definition>>,
     /// `__dso_handle`, which is not for others.
     dso_handle: Option<ExecutorAddr>,
     functions: Vec<Function>,
@@ -131,6 +132,11 @@ impl SymbolTable {
         self.hidden.iter()
     }
 
+    /// The definitions that are for others, and the hidden ones, without copies.
+    pub(crate) fn shared(&self) -> [&Arc<NameMap<Definition>>; 2] {
+        [&self.definitions, &self.hidden]
+    }
+
     /// Describes an address as "function+0x12 (object.o)"; `None` outside of all functions.
     #[must_use]
     pub fn locate(&self, addr: ExecutorAddr) -> Option<String> {
@@ -180,7 +186,8 @@ impl SymbolTable {
 
     fn collect_definitions(&mut self, layout: &Layout, addresses: &Addresses) {
         let graph = &layout.graph;
-        self.definitions.reserve(graph.globals.len());
+        let [mut definitions, mut hidden] = <[NameMap<Definition>; 2]>::default();
+        definitions.reserve(graph.globals.len());
         for (global, address) in graph.globals.iter().zip(&addresses.globals) {
             let address = ExecutorAddr::new(*address);
             if *global.name == *DSO_HANDLE_NAME {
@@ -198,9 +205,10 @@ impl SymbolTable {
             };
             let tls_module = layout.tls_module.filter(|_| thread);
             let definition = Definition { address, bytes, callable, thread, tls_module, weak };
-            let names = if global.hidden { &mut self.hidden } else { &mut self.definitions };
+            let names = if global.hidden { &mut hidden } else { &mut definitions };
             names.insert(Arc::clone(&global.name), definition);
         }
+        (self.definitions, self.hidden) = (Arc::new(definitions), Arc::new(hidden));
     }
 
     /// Every object's own functions, even if their names are bound to definitions elsewhere, and the stubs.

@@ -2,8 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Error, ErrorKind, Read};
+use std::num::NonZeroUsize;
 use std::os::unix::fs::OpenOptionsExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use farcall::controller::Dylib;
 use farcall::link::{Archive, FileBytes, ObjectFile};
@@ -37,6 +41,9 @@ const MAPPED_BYTES_MIN: u64 = 256 << 10;
 /// The files of a large link have more bytes.
 const LARGE_BYTES: u64 = 64 << 20;
 
+/// Each thread reads at least this number of files. Reading fewer takes hardly longer than starting it.
+const FILES_FOR_A_THREAD: usize = 128;
+
 /// What a large link takes.
 const HEAP_BYTES: u64 = 320 << 20;
 
@@ -52,18 +59,26 @@ pub(crate) struct Inputs {
 impl Inputs {
     /// Reads `files`, then the archives among `libraries`.
     pub(crate) fn read(files: &[PathBuf], libraries: &[Library]) -> Result<Self, Failure> {
+        let archives = libraries.iter().filter_map(|library| match library {
+            Library::Archive(path) => Some(path.as_path()),
+            Library::Shared(_) => None,
+        });
+        let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).chain(archives).collect();
+        let bytes = AtomicU64::new(0);
         let mut inputs = Self::default();
-        for (position, path) in files.iter().enumerate() {
-            inputs.add(path).map_err(|failure| match position {
-                0 => failure,
-                _ => failure.hint(advice::if_an_argument(path)),
-            })?;
-        }
-        for library in libraries {
-            if let Library::Archive(path) = library {
-                inputs.add(path)?;
+        for (position, input) in
+            by_threads(&paths, |path| Input::read(path, &bytes)).into_iter().enumerate()
+        {
+            match input {
+                Ok(Input::Object(object)) => inputs.objects.push(object),
+                Ok(Input::Archive(archive)) => inputs.archives.push(archive),
+                Err(failure) if (1..files.len()).contains(&position) => {
+                    return Err(failure.hint(advice::if_an_argument(paths[position])));
+                }
+                Err(failure) => return Err(failure),
             }
         }
+        inputs.bytes = bytes.into_inner();
         Ok(inputs)
     }
 
@@ -82,33 +97,65 @@ impl Inputs {
         }
         Ok(())
     }
+}
 
-    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+/// A file of a program.
+enum Input {
+    Object(ObjectFile),
+    Archive(Archive),
+}
+
+impl Input {
+    /// Reads a file and checks it. `bytes` is the size of all files so far.
+    fn read(path: &Path, bytes_so_far: &AtomicU64) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let bytes = read(path).map_err(|error| {
             let missing = error.kind() == ErrorKind::NotFound;
             let status = if missing { NOT_FOUND } else { LINK };
             Failure::new(status, format_args!("{name}: {error}"))
         })?;
-        let before = self.bytes;
-        self.bytes += bytes.len() as u64;
-        if before < LARGE_BYTES && self.bytes >= LARGE_BYTES {
+        // Relaxed: one of the threads makes the step over the limit, no matter which.
+        let before = bytes_so_far.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if before < LARGE_BYTES && before + bytes.len() as u64 >= LARGE_BYTES {
             heap::expect(HEAP_BYTES);
         }
         if Archive::is_thin(&bytes) {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
             let read = move |member: &str| read(&folder.join(member));
-            self.archives.push(Archive::parse_thin(name, bytes, read)?);
+            Ok(Self::Archive(Archive::parse_thin(name, bytes, read)?))
         } else if bytes.starts_with(b"!<arch>\n") {
-            self.archives.push(Archive::parse(name, bytes)?);
+            Ok(Self::Archive(Archive::parse(name, bytes)?))
         } else {
             if let Some(advice) = advice::if_a_source(path, &bytes) {
                 return Err(Failure::new(LINK, format_args!("{name}: {advice}")));
             }
-            self.objects.push(ObjectFile::parse(name, bytes)?);
+            Ok(Self::Object(ObjectFile::parse(name, bytes)?))
         }
-        Ok(())
     }
+}
+
+/// `work` of each path, in their order. Several threads share many paths.
+fn by_threads<T: Send>(paths: &[&Path], work: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+    let threads = match paths.len() / FILES_FOR_A_THREAD {
+        0 | 1 => 1,
+        useful => thread::available_parallelism().map_or(1, NonZeroUsize::get).min(useful),
+    };
+    let run = |part: &[&Path]| -> Vec<T> { part.iter().map(|path| work(path)).collect() };
+    thread::scope(|scope| {
+        let start = |part| thread::Builder::new().spawn_scoped(scope, move || run(part)).ok();
+        let mut parts = paths.chunks(paths.len().div_ceil(threads).max(1));
+        let own = parts.next().unwrap_or_default();
+        let others: Vec<_> = parts.map(|part| (part, start(part))).collect();
+        let mut results = run(own);
+        for (part, other) in others {
+            // If the system has no more threads, this one does their work.
+            results.extend(match other {
+                Some(other) => other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                None => run(part),
+            });
+        }
+        results
+    })
 }
 
 /// Reads a regular file, or maps it if it is large. A file of another kind may have no end, or reading it may wait for a writer.
