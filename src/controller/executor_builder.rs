@@ -1,7 +1,7 @@
 //! The start of an executor.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::io::socket;
 use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
 use crate::sys::process::fork;
+use crate::sys::process::forked::Forked;
 use crate::sys::{asymmetric_fence, futex};
 use crate::transport::Lane;
 use crate::transport::lane::segment;
@@ -212,20 +213,7 @@ impl ExecutorBuilder {
     /// program itself cannot be started.
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
-        let publication = self.publish.as_ref().map(|publish| publish.publication());
-        let published = publication.transpose()?;
-        // Before the supervisor's thread exists: this process may have no other thread yet.
-        futex::check()?;
-        asymmetric_fence::prepare();
-        fork::watch();
-        let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
-        let timeout = self.start_timeout.unwrap_or(START_TIMEOUT);
-        let deadline = Deadline::after(timeout);
         let (ours, theirs) = socket::pair()?;
-        let opener = Arc::new(match self.confinement.level() {
-            ConfinementLevel::Default => LaneOpener::new(ours, spin),
-            _ => LaneOpener::with_sweeper(ours, spin),
-        });
         let (at, others, tail) = match self.inherits_descriptors {
             // The number names this socket in the child as well, which inherits all descriptors.
             true => (theirs.as_raw_fd(), Others::Inherited, ""),
@@ -239,8 +227,56 @@ impl ExecutorBuilder {
         let argument = format!("{EXECUTOR_ARGUMENT}{at},{}{confine}{tail}", std::process::id());
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let env = self.environment()?;
-        let supervisor =
-            Supervisor::start(program.clone(), args, env, theirs, at, others, Arc::clone(&opener))?;
+        self.meet(program.clone(), ours, |opener| {
+            Supervisor::start(program, args, env, theirs, at, others, opener)
+        })
+    }
+
+    /// Takes an executor that this process has forked. Its program, environment, descriptors and rights are those of this process, so
+    /// the builder must not set others ([`ErrorKind::InvalidArgument`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`ExecutorBuilder::spawn`]. The executor has ended then.
+    ///
+    /// # Examples
+    ///
+    /// See [`fork`](crate::executor::fork).
+    pub fn adopt(&self, forked: Forked) -> Result<Spawned> {
+        let Self { program, env, inherits_descriptors, confinement, .. } = self;
+        let is_other = program.is_some() || !env.is_empty() || *inherits_descriptors;
+        if is_other || *confinement != Confinement::new() {
+            return Err(Error::invalid(
+                "a forked executor has this process's program, environment, descriptors and rights; ExecutorBuilder::spawn sets others",
+            ));
+        }
+        let parts = forked.into_parts();
+        let (child, ours) = parts.ok_or_else(|| Error::invalid("an executor without a process"))?;
+        let program = PathBuf::from("the forked process");
+        self.meet(program, ours, |opener| Supervisor::of_started(child, opener))
+    }
+
+    /// Sends the first message to an executor that `start` starts. `ours` is the controller's end of its socket.
+    fn meet(
+        &self,
+        program: PathBuf,
+        ours: OwnedFd,
+        start: impl FnOnce(Arc<LaneOpener>) -> Result<Supervisor>,
+    ) -> Result<Spawned> {
+        let publication = self.publish.as_ref().map(|publish| publish.publication());
+        let published = publication.transpose()?;
+        // Before the supervisor's thread exists: this process may have no other thread yet.
+        futex::check()?;
+        asymmetric_fence::prepare();
+        fork::watch();
+        let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
+        let timeout = self.start_timeout.unwrap_or(START_TIMEOUT);
+        let deadline = Deadline::after(timeout);
+        let opener = Arc::new(match self.confinement.level() {
+            ConfinementLevel::Default => LaneOpener::new(ours, spin),
+            _ => LaneOpener::with_sweeper(ours, spin),
+        });
+        let supervisor = start(Arc::clone(&opener))?;
         // The executor starts meanwhile.
         let (segment, file) = segment::create(spin)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;

@@ -53,6 +53,7 @@ mod tls;
 /// ```
 pub const LINKED_H: &str = include_str!("include/farcall/linked.h");
 
+pub use crate::sys::process::forked::Forked;
 pub use entry::buffer::WrapperFunctionBuffer;
 pub use entry::proxy::{OnResult, Proxy};
 pub use entry::raw_session::{RawSession, WrapperFunction, WrapperFunctionReturn};
@@ -60,6 +61,6 @@ pub use entry::wrapper_function::{Convention, WrapperCall, WrapperReply};
 pub use remote::connectors::connectors;
 pub use remote::shared_lane::SharedLane;
 pub use remote::simple_remote::SimpleRemote;
-pub use session::child::{main, run_if_spawned};
+pub use session::child::{fork, main, run_if_spawned};
 pub use session::connected::serve;
 pub use session::polled::Polled;

@@ -48,11 +48,7 @@ impl LightFence {
 /// Asks the system for the light fence if that is quick: while the process has one thread.
 #[cfg(not(model))]
 pub(crate) fn prepare() {
-    use std::os::unix::fs::MetadataExt;
-    /// Links of `/proc/self/task`: two of its own, and one for each thread's directory.
-    const LINKS_OF_ONE_THREAD: u64 = 3;
-    let tasks = std::fs::metadata("/proc/self/task");
-    if tasks.is_ok_and(|tasks| tasks.nlink() == LINKS_OF_ONE_THREAD) {
+    if crate::sys::process::thread::is_only_one() {
         LightFence::of_process();
     }
 }

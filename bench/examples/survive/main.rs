@@ -2,7 +2,7 @@
 //!
 //! - `restart`: supervised executors, from a death to the next right answer.
 //! - `calls`: by handles that survive.
-//! - `starts`: by level of confinement; the memory of the sweeper.
+//! - `starts`: by level of confinement and by fork; the memory of the sweeper.
 //! - `bombs`: the calls of one executor while another one runs a bomb.
 //!
 //! Invariant: what is compared is measured in turns. Where calls are timed, the calling thread is on the first CPU, and its

@@ -1,4 +1,4 @@
-//! Starts of executors by level of confinement, and what a sweeper takes.
+//! Starts of executors by level of confinement and by fork, and what a sweeper takes.
 
 use std::fs;
 use std::time::Instant;
@@ -11,6 +11,7 @@ use crate::Times;
 pub(crate) fn run(rounds: usize) -> Result<()> {
     let levels = [Confinement::new(), Confinement::isolated(), Confinement::strict()];
     let mut times: [[Times; 2]; 3] = Default::default();
+    let [mut forks, mut ends_of_forks]: [Times; 2] = Default::default();
     for round in 0..rounds {
         for (level, times) in levels.iter().zip(&mut times) {
             let builder = ExecutorBuilder::new().this_program().confine(level.allow_missing());
@@ -26,11 +27,21 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
             drop(controller);
             end.add(since);
         }
+        // The library's threads have ended with the last executor.
+        let since = Instant::now();
+        let controller = ExecutorBuilder::new().adopt(farcall::executor::fork()?)?.connect()?;
+        controller.process_info()?;
+        forks.add(since);
+        let since = Instant::now();
+        drop(controller);
+        ends_of_forks.add(since);
     }
     for (level, [start, end]) in levels.iter().zip(&mut times) {
         start.print(&format!("{}: start, to the first answer", level.level()));
         end.print(&format!("{}: end", level.level()));
     }
+    forks.print("forked: start, to the first answer");
+    ends_of_forks.print("forked: end");
     Ok(())
 }
 

@@ -2,14 +2,14 @@
 #![allow(unsafe_code, reason = "closes and owns descriptors by number")]
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
 use crate::sys::io::descriptors;
-use crate::sys::process::child;
+use crate::sys::process::{child, fork};
 
 /// Closes every descriptor of this process from `first` on. Only for the start of `main`, where all of them come from
 /// the controller.
@@ -20,6 +20,13 @@ use crate::sys::process::child;
 pub(crate) fn close_from(first: RawFd) -> Result<()> {
     // SAFETY: nothing has been opened since the start of the program, so no value owns a descriptor from `first` on.
     unsafe { child::close_from(first) }
+}
+
+/// Makes of this process, a forked child, what a program finds that was just started, apart from `kept`. Only for a child that never
+/// returns to its parent's code.
+pub(crate) fn begin_anew(kept: BorrowedFd<'_>) {
+    // SAFETY: the caller vouches that no code runs any more that owns other descriptors.
+    unsafe { fork::begin_anew(kept) };
 }
 
 /// Gives the calling thread a table of descriptors with `socket` alone in it. Returns the socket, and whether that worked;

@@ -92,6 +92,21 @@ impl Child {
         }
     }
 
+    /// A child that this process has just forked.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses a descriptor for it; it is ended then.
+    pub(crate) fn of_fork(pid: Pid) -> Result<Child> {
+        match pidfd(pid) {
+            Ok(pidfd) => Ok(Child { pid: pid.as_raw(), pidfd: Arc::new(pidfd), parent: None }),
+            Err(errno) => {
+                end_unnamed(pid);
+                Err(Error::os("watching a forked child", errno))
+            }
+        }
+    }
+
     /// The process with this number, a child of the process `parent_pid`, which collects it.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Forks, and how a forked child is told from the process that had the threads and sessions.
 
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Once;
 
 use nix::errno::Errno;
@@ -42,6 +44,41 @@ pub(crate) fn alone() -> Result<Option<Pid>> {
     let number = unsafe { libc::fork() };
     let number = Errno::result(number).map_err(|errno| Error::os("forking", errno))?;
     Ok((number != 0).then(|| Pid::from_raw(number)))
+}
+
+/// Makes of a forked child what `exec` makes of a process. Handled signals have their default action again. Descriptors that close on
+/// exec are closed, apart from `kept`; without `/proc` they stay open.
+///
+/// # Safety
+///
+/// The child never returns to code that owns one of these descriptors.
+pub(crate) unsafe fn begin_anew(kept: BorrowedFd<'_>) {
+    for signal in 1..=libc::SIGRTMAX() {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: the kernel stores to the record, or fails for what is no signal.
+        unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
+        // SAFETY: all bytes were zero, which is a valid record.
+        let mut action = unsafe { action.assume_init() };
+        if action.sa_sigaction != libc::SIG_IGN && action.sa_sigaction != libc::SIG_DFL {
+            action.sa_sigaction = libc::SIG_DFL;
+            // SAFETY: the default action runs no code of this process.
+            unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        }
+    }
+    let open = std::fs::read_dir("/proc/self/fd");
+    let numbers: Vec<i32> = open
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    for number in numbers.into_iter().filter(|number| *number != kept.as_raw_fd()) {
+        // SAFETY: the call takes numbers.
+        let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+        if flags > 0 && flags & libc::FD_CLOEXEC != 0 {
+            // SAFETY: by the contract of this function nothing uses it any more.
+            unsafe { libc::close(number) };
+        }
+    }
 }
 
 /// Writes what the streams of the C library hold. A forked child would write it once more.

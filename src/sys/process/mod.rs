@@ -3,6 +3,7 @@
 pub(crate) mod child;
 pub(crate) mod dying;
 pub(crate) mod fork;
+pub(crate) mod forked;
 pub(crate) mod per_process;
 pub(crate) mod robust;
 pub(crate) mod stack;

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a thread that ends meanwhile gives the answer "gone", never a fault.
 
+use std::os::unix::fs::MetadataExt;
+
 use nix::errno::Errno;
 
 use crate::error::{Error, Result};
@@ -26,6 +28,14 @@ pub(crate) fn pointer() -> u64 {
 /// The calling thread's number.
 pub(crate) fn number() -> i32 {
     nix::unistd::gettid().as_raw()
+}
+
+/// True if the calling thread is the process's only one. False without `/proc`, which says so.
+pub(crate) fn is_only_one() -> bool {
+    /// Links of `/proc/self/task`: two of its own, and one for each thread's directory.
+    const LINKS_OF_ONE_THREAD: u64 = 3;
+    let tasks = std::fs::metadata("/proc/self/task");
+    tasks.is_ok_and(|tasks| tasks.nlink() == LINKS_OF_ONE_THREAD)
 }
 
 /// The numbers of all threads of this process.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use farcall::ExecutorAddr;
 use farcall::controller::{Controller, ExecutorBuilder};
 use farcall::link::ObjectFile;
+use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::alone;
-use crate::commands::native::farcall_run;
+use crate::commands::native::{assert_same, farcall_run, native};
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
 use crate::testkit::process::{Ended, run_to_end};
@@ -51,6 +51,34 @@ fn keeps_status() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a version");
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(15))
+}
+
+/// `farcall run` forks its executor, which must not show what the command itself has open and handles.
+#[test]
+fn a_program_finds_no_handlers_and_descriptors_of_the_command() {
+    let object = corpus::object("inherited.c", PLAIN);
+    let executable = corpus::executable(&[object.clone()], &[], PLAIN);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut ours = farcall_run(&[object], &[]);
+    ours.arg("--json").arg(folder.path().join("report"));
+    let [native, ours] = [native(&executable, &[]), ours].map(|command| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "exec 9</dev/null; trap '' USR1; exec \"$@\"", "sh"]);
+        shell.arg(command.get_program()).args(command.get_args());
+        run_to_end(shell, b"")
+    });
+    assert_same("inherited.c", &native, &ours);
+    let text = String::from_utf8_lossy(&ours.stdout);
+    assert!(text.contains("descriptor 9\n") && text.contains("signal 10: ignored\n"), "{ours}");
+}
+
+#[test]
+fn a_process_with_threads_is_not_forked_for_an_executor() {
+    let other = std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_secs(1)));
+    let error = farcall::executor::fork().expect_err("there are two threads");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("one thread"), "{error}");
+    other.join().expect("it sleeps");
 }
 
 #[test]
