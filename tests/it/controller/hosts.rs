@@ -56,8 +56,8 @@ fn keeps_status() -> bool {
 /// `farcall run` forks its executor, which must not show what the command itself has open and handles.
 #[test]
 fn a_program_finds_no_handlers_and_descriptors_of_the_command() {
-    let object = corpus::object("inherited.c", PLAIN);
-    let executable = corpus::executable(&[object.clone()], &[], PLAIN);
+    let object = corpus::object("dispositions.c", PLAIN);
+    let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
     let folder = tempfile::tempdir().expect("a folder");
     let mut ours = farcall_run(&[object], &[]);
     ours.arg("--json").arg(folder.path().join("report"));
@@ -67,7 +67,7 @@ fn a_program_finds_no_handlers_and_descriptors_of_the_command() {
         shell.arg(command.get_program()).args(command.get_args());
         run_to_end(shell, b"")
     });
-    assert_same("inherited.c", &native, &ours);
+    assert_same("dispositions.c", &native, &ours);
     let text = String::from_utf8_lossy(&ours.stdout);
     assert!(text.contains("descriptor 9\n") && text.contains("signal 10: ignored\n"), "{ours}");
 }
