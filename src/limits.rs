@@ -125,6 +125,12 @@ pub(crate) const PUBLISHED_NAME_BYTES_MAX: usize = 64;
 /// Executors of a published session that are shown. The calls of others are counted all the same.
 pub(crate) const PUBLISHED_EXECUTORS_MAX: usize = 256;
 
+/// Published sessions of one host that a reader looks at: a host has one for each builder.
+pub(crate) const PUBLISHED_BY_HOST_MAX: usize = 64;
+
+/// Processes between an executor and the host that has started it: snapshots of copies of snapshots.
+pub(crate) const PUBLISHED_GENERATIONS_MAX: usize = 32;
+
 /// Bytes of an out-of-band error message; a longer one is cut.
 pub const ERROR_BYTES_MAX: usize = 64 << 10;
 

@@ -209,7 +209,8 @@ impl ExecutorBuilder {
     ///
     /// # Errors
     ///
-    /// When no program is found, or the kernel refuses a resource; nothing is left behind then. [`Spawned::connect`] reports that the
+    /// When no program is found, a name to [publish](ExecutorBuilder::publish) cannot be shown, or the kernel refuses a resource; nothing
+    /// is left behind then. [`Spawned::connect`] reports that the
     /// program itself cannot be started.
     pub fn spawn(&self) -> Result<Spawned> {
         let program = self.find()?;
@@ -232,8 +233,8 @@ impl ExecutorBuilder {
         })
     }
 
-    /// Takes an executor that this process has forked. Its program, environment, descriptors and rights are those of this process, so
-    /// the builder must not set others ([`ErrorKind::InvalidArgument`]).
+    /// Takes an executor that this process has forked. Its program, environment and rights are those of this process, so the builder must
+    /// not set others ([`ErrorKind::InvalidArgument`]).
     ///
     /// # Errors
     ///
@@ -241,19 +242,32 @@ impl ExecutorBuilder {
     ///
     /// # Examples
     ///
-    /// See [`fork`](crate::executor::fork).
+    /// ```standalone_crate
+    /// use farcall::controller::ExecutorBuilder;
+    /// use farcall::executor::fork;
+    ///
+    /// let spawn = ExecutorBuilder::new().env("LEVEL", "2");
+    /// assert!(spawn.adopt(fork()?).is_err()); // a forked executor has this process's environment
+    /// # assert!(ExecutorBuilder::new().publish("").adopt(fork()?).is_err());
+    /// # drop(fork()?);
+    /// # let children = std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id()));
+    /// # assert_eq!(children.unwrap_or_default(), "", "refused executors have ended");
+    /// let controller = ExecutorBuilder::new().adopt(fork()?)?.connect()?;
+    /// assert_ne!(controller.pid(), 0);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
     pub fn adopt(&self, forked: Forked) -> Result<Spawned> {
-        let Self { program, env, inherits_descriptors, confinement, .. } = self;
-        let is_other = program.is_some() || !env.is_empty() || *inherits_descriptors;
-        if is_other || *confinement != Confinement::new() {
+        let Self { program, env, confinement, .. } = self;
+        if program.is_some() || !env.is_empty() || *confinement != Confinement::new() {
             return Err(Error::invalid(
-                "a forked executor has this process's program, environment, descriptors and rights; ExecutorBuilder::spawn sets others",
+                "a forked executor has this process's program, environment and rights; ExecutorBuilder::spawn sets others",
             ));
         }
-        let parts = forked.into_parts();
-        let (child, ours) = parts.ok_or_else(|| Error::invalid("an executor without a process"))?;
+        let (child, ours) = forked.into_parts()?;
+        let end = child.awaiter();
         let program = PathBuf::from("the forked process");
-        self.meet(program, ours, |opener| Supervisor::of_started(child, opener))
+        let met = self.meet(program, ours, |opener| Supervisor::of_started(child, opener));
+        met.inspect_err(|_| end.kill_and_collect())
     }
 
     /// Sends the first message to an executor that `start` starts. `ours` is the controller's end of its socket.
@@ -263,12 +277,12 @@ impl ExecutorBuilder {
         ours: OwnedFd,
         start: impl FnOnce(Arc<LaneOpener>) -> Result<Supervisor>,
     ) -> Result<Spawned> {
-        let publication = self.publish.as_ref().map(|publish| publish.publication());
-        let published = publication.transpose()?;
         // Before the supervisor's thread exists: this process may have no other thread yet.
         futex::check()?;
         asymmetric_fence::prepare();
         fork::watch();
+        let publication = self.publish.as_ref().map(|publish| publish.publication());
+        let published = publication.transpose()?;
         let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
         let timeout = self.start_timeout.unwrap_or(START_TIMEOUT);
         let deadline = Deadline::after(timeout);

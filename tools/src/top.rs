@@ -12,6 +12,8 @@ use crate::status::{Failure, TOOL};
 
 /// The number of the form of the JSON. It is increased when a field is removed or changes its meaning.
 const SCHEMA: u32 = 1;
+/// The shortest time between two reports: to make one takes some milliseconds.
+const EVERY_MIN: Duration = Duration::from_millis(10);
 /// The cursor goes to the upper left corner, and what is below it is erased.
 const NEW_SCREEN: &str = "\x1b[H\x1b[J";
 
@@ -49,7 +51,7 @@ struct Row {
     /// All calls so far.
     calls: u64,
     calls_per_second: f64,
-    /// Of the calls in that time; absent if none was timed.
+    /// Of the calls in that time; null if none was timed.
     p50_ns: Option<u128>,
     p99_ns: Option<u128>,
     memory_bytes: u64,
@@ -60,8 +62,11 @@ struct Row {
 ///
 /// # Errors
 ///
-/// If there is no `/proc`, or standard output cannot be written.
+/// If there is no `/proc`, the time between two reports is too short, or standard output cannot be written.
 pub(crate) fn top(options: &Options) -> Result<i32, Failure> {
+    if options.every < EVERY_MIN {
+        return Err(Failure::new(TOOL, format_args!("--every: at least {EVERY_MIN:?}")));
+    }
     let mut before = Published::all()?;
     let mut seen = Instant::now();
     let mut left = options.count;
@@ -159,7 +164,7 @@ impl Row {
     }
 }
 
-/// Three digits and a unit.
+/// A time in the largest unit in which it is at least 1.
 fn time(time_ns: u128) -> String {
     match time_ns {
         0..1_000 => format!("{time_ns} ns"),

@@ -14,11 +14,12 @@ use super::page::{
     PAGE_BYTES, RESTARTS, TIMES, longest_ns,
 };
 use crate::error::{Error, Result};
+use crate::limits::{self, PUBLISHED_BY_HOST_MAX, PUBLISHED_GENERATIONS_MAX};
 use crate::sys::clock;
+use crate::sys::process::child::state_and_parent;
 
-/// How many processes lie between an executor and its host at most, and some more: zygotes of zygotes.
-const GENERATIONS_MAX: usize = 16;
-const PAGE: u64 = crate::limits::PAGE_BYTES;
+/// The parents of processes that were looked up for this report; `None` of those that have ended.
+type Parents = HashMap<i32, Option<i32>>;
 
 /// A published session at one moment, of any process of this user: see
 /// [`ExecutorBuilder::publish`](super::super::ExecutorBuilder::publish).
@@ -64,7 +65,8 @@ impl Published {
             .filter_map(|process| process.ok()?.file_name().to_str()?.parse().ok())
             .collect();
         hosts.sort_unstable();
-        Ok(hosts.into_iter().flat_map(of_host).collect())
+        let mut parents = Parents::new();
+        Ok(hosts.into_iter().flat_map(|host| of_host(host, &mut parents)).collect())
     }
 
     /// The same number for the same session at another moment, and another one for other sessions.
@@ -91,7 +93,7 @@ impl Published {
         Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.begun_ns))
     }
 
-    /// The process numbers of the executors that live, snapshots included; 256 at most.
+    /// The process numbers of the executors that live, snapshots included, in their order; 256 at most.
     #[must_use]
     pub fn executors(&self) -> &[i32] {
         &self.executors
@@ -118,7 +120,8 @@ impl Published {
     /// The time that this share of the calls since `before` took at most, from 0 to 1: 0.99 is the 99th percentile. It is known to 1/16.
     /// `None` when no call was timed since.
     ///
-    /// Short calls are timed one in 16, calls that follow one of 2 µs or more all. Submitted calls are counted but not timed.
+    /// Of short calls, each thread times one in 16. It times each call that follows one of 2 µs or more. Submitted calls are counted but
+    /// not timed.
     #[must_use]
     pub fn percentile(&self, share: f64, before: Option<&Self>) -> Option<Duration> {
         let before = before.filter(|before| before.id == self.id).map(|before| &before.times);
@@ -142,7 +145,7 @@ impl Published {
 }
 
 /// The sessions that a process has published.
-fn of_host(host: u32) -> Vec<Published> {
+fn of_host(host: u32, parents: &mut Parents) -> Vec<Published> {
     let descriptors = Path::new("/proc").join(host.to_string()).join("fd");
     // Those of other users cannot be listed.
     let Ok(descriptors) = fs::read_dir(descriptors) else { return Vec::new() };
@@ -150,14 +153,15 @@ fn of_host(host: u32) -> Vec<Published> {
     let mut found = HashMap::new();
     for descriptor in descriptors.flatten() {
         let path = descriptor.path();
-        if fs::read_link(&path).is_ok_and(|name| name == Path::new(&due))
-            && let Some(published) = open(&path).and_then(|(file, id)| read(&file, id, host))
+        if found.len() < PUBLISHED_BY_HOST_MAX
+            && fs::read_link(&path).is_ok_and(|name| name == Path::new(&due))
+            && let Some((file, id)) = open(&path)
         {
             // A host may have duplicated the descriptor.
-            found.insert(published.id, published);
+            found.entry(id).or_insert_with(|| read(&file, id, host, parents));
         }
     }
-    let mut found: Vec<Published> = found.into_values().collect();
+    let mut found: Vec<Published> = found.into_values().flatten().collect();
     found.sort_unstable_by_key(|published| (published.begun_ns, published.id));
     found
 }
@@ -170,7 +174,7 @@ fn open(path: &Path) -> Option<(File, u64)> {
 }
 
 /// What the page says, unless it is no page of this host. A forked child of a host has the page as well.
-fn read(file: &File, id: u64, host: u32) -> Option<Published> {
+fn read(file: &File, id: u64, host: u32, parents: &mut Parents) -> Option<Published> {
     let mut bytes = [0; PAGE_BYTES];
     file.read_exact_at(&mut bytes, 0).ok()?;
     let word = |word: usize| -> u64 {
@@ -183,15 +187,16 @@ fn read(file: &File, id: u64, host: u32) -> Option<Published> {
     let name = bytes.get(NAME.start * 8..NAME.end * 8).unwrap_or_default();
     let name_bytes = usize::try_from(word(NAME_BYTES)).unwrap_or(usize::MAX).min(name.len());
     let name = String::from_utf8_lossy(&name[..name_bytes]);
-    let executors: Vec<i32> = EXECUTORS
-        .filter_map(|slot| i32::try_from(word(slot)).ok())
-        .filter(|pid| *pid > 0 && descends_from(*pid, host))
-        .collect();
+    let mut executors: Vec<i32> =
+        EXECUTORS.filter_map(|slot| i32::try_from(word(slot)).ok()).collect();
+    executors.sort_unstable();
+    executors.dedup();
+    executors.retain(|pid| *pid > 0 && descends_from(*pid, host, parents));
     let lines = COUNTERS.step_by(COUNTER_WORDS);
     Some(Published {
         id,
         host,
-        name: name.chars().filter(|character| !character.is_control()).collect(),
+        name: name.chars().filter(|character| is_shown(*character)).collect(),
         begun_ns: word(BEGUN_NS),
         restarts: word(RESTARTS),
         calls: lines.fold(0, |sum, line| sum.wrapping_add(word(line))),
@@ -203,11 +208,11 @@ fn read(file: &File, id: u64, host: u32) -> Option<Published> {
 
 /// True if a process runs that the host, or a process of the host's, has started. Another process may have got the number of an executor
 /// that has ended.
-fn descends_from(pid: i32, host: u32) -> bool {
-    let mut process = pid.unsigned_abs();
-    for _ in 0..GENERATIONS_MAX {
-        match parent(process) {
-            Some(parent) if parent == host => return true,
+fn descends_from(pid: i32, host: u32, parents: &mut Parents) -> bool {
+    let mut process = pid;
+    for _ in 0..PUBLISHED_GENERATIONS_MAX {
+        match *parents.entry(process).or_insert_with(|| parent(process)) {
+            Some(parent) if parent.unsigned_abs() == host => return true,
             Some(parent) if parent > 1 => process = parent,
             _ => return false,
         }
@@ -216,19 +221,20 @@ fn descends_from(pid: i32, host: u32) -> bool {
 }
 
 /// The parent of a process, unless that has ended.
-fn parent(process: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The program's name is in parentheses, and may contain some.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = fields.next()?;
-    let parent = fields.next()?.parse().ok()?;
-    (state != "Z" && state != "X").then_some(parent)
+fn parent(process: i32) -> Option<i32> {
+    let (state, parent) = state_and_parent(process)?;
+    (!matches!(state, 'Z' | 'X')).then_some(parent)
+}
+
+/// False for characters that would change how a terminal shows the others.
+fn is_shown(character: char) -> bool {
+    let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !character.is_control() && !turns
 }
 
 /// The resident memory of a process; 0 if it has ended.
 fn resident_bytes(process: i32) -> u64 {
     let pages = fs::read_to_string(format!("/proc/{process}/statm"));
     let pages = pages.ok().and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
-    pages.map_or(0, |pages: u64| pages.saturating_mul(PAGE))
+    pages.map_or(0, |pages: u64| pages.saturating_mul(limits::PAGE_BYTES))
 }

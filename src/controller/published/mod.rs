@@ -9,7 +9,8 @@
 //! A page is a memory file that the host keeps open. A reader finds it among the host's descriptors in `/proc`. So a publication has no
 //! name on disk, no thread and no socket, and ends with its process.
 //!
-//! Invariant: the host reads nothing that another process writes. A reader takes each word for a number that may be anything.
+//! Invariant: the page is sealed against other writers, apart from children that the host forks. A reader takes each word for a number
+//! that may be anything.
 
 mod listing;
 mod page;

@@ -38,10 +38,11 @@ impl Publish {
     /// When the name cannot be shown, or the kernel refuses a memory file.
     pub(in crate::controller) fn publication(&self) -> Result<Arc<Publication>> {
         let mut made = self.made.lock();
-        let publication = match made.take() {
-            Some(publication) => publication,
-            None => Arc::new(Publication::create(&self.name)?),
-        };
+        // A forked child has its parent's page.
+        if let Some(publication) = made.as_ref().filter(|made| made.origin.is_here()) {
+            return Ok(Arc::clone(publication));
+        }
+        let publication = Arc::new(Publication::create(&self.name)?);
         *made = Some(Arc::clone(&publication));
         Ok(publication)
     }
@@ -78,19 +79,22 @@ impl Publication {
         store(BEGUN_NS, clock::monotonic_ns());
         store(NAME_BYTES, name.len() as u64);
         page.write(NAME.start * 8, name.as_bytes());
-        // Release: a reader's first `read` of the file pairs with nothing, and takes a page without this word for none.
+        // Last: a reader takes a page without this word for none.
         words[0].store(LAYOUT, Ordering::Release);
         Ok(Self { page, origin: Origin::new() })
     }
 
     fn add(&self, word: usize, count: u64) {
-        self.page.words()[word].fetch_add(count, Ordering::Relaxed);
+        if self.origin.is_here() {
+            self.page.words()[word].fetch_add(count, Ordering::Relaxed);
+        }
     }
 
     /// Shows an executor until the result is dropped. If there is no room for it, it is not shown, but its calls are counted.
     pub(in crate::controller) fn show(self: Arc<Self>, pid: i32) -> Shown {
         let pid = u64::from(pid.unsigned_abs());
-        let slot = EXECUTORS.clone().find(|slot| {
+        // An executor that has ended has the number 0, as a free place.
+        let slot = EXECUTORS.clone().filter(|_| pid > 0).find(|slot| {
             let slot = &self.page.words()[*slot];
             slot.compare_exchange(0, pid, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         });
@@ -119,17 +123,22 @@ impl Shown {
 
     /// Counts calls that are not timed.
     pub(in crate::controller) fn count(&self, calls: usize) {
-        self.line()[0].fetch_add(calls as u64, Ordering::Relaxed);
+        self.publication.add(self.line(), calls as u64);
     }
 
     /// Counts a call that begins. Returns what [`end`](Shown::end) needs if the call is timed.
     #[cold]
     pub(in crate::controller) fn begin(&self) -> Option<Timed> {
-        let line = self.line();
-        let number = line[0].fetch_add(1, Ordering::Relaxed);
-        let stands_for = match line[IS_SLOW].load(Ordering::Relaxed) {
-            0 if number.is_multiple_of(TIMED_ONE_IN) => TIMED_ONE_IN,
-            0 => return None,
+        if !self.publication.origin.is_here() {
+            return None;
+        }
+        let (words, line) = (self.publication.page.words(), self.line());
+        let number = words[line].fetch_add(1, Ordering::Relaxed);
+        let stands_for = match (number, words[line + IS_SLOW].load(Ordering::Relaxed)) {
+            // A thread's first call opens its lane, which others do not.
+            (0, _) => 1,
+            (_, 0) if number.is_multiple_of(TIMED_ONE_IN) => TIMED_ONE_IN,
+            (_, 0) => return None,
             _ => 1,
         };
         Some(Timed { stands_for, begun: Instant::now() })
@@ -140,19 +149,19 @@ impl Shown {
     pub(in crate::controller) fn end(&self, timed: &Timed) {
         let time_ns = u64::try_from(timed.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.publication.add(TIMES.start + bucket(time_ns), timed.stands_for);
-        self.line()[IS_SLOW].store(u64::from(time_ns >= SLOW_NS), Ordering::Relaxed);
+        let is_slow = &self.publication.page.words()[self.line() + IS_SLOW];
+        is_slow.store(u64::from(time_ns >= SLOW_NS), Ordering::Relaxed);
     }
 
-    /// The counters of the calling thread, which it may share with others.
-    fn line(&self) -> &[AtomicU64] {
+    /// The first word of the calling thread's counters, which it may share with others.
+    fn line(&self) -> usize {
         const LINES: usize = (COUNTERS.end - COUNTERS.start) / COUNTER_WORDS;
         static THREADS: AtomicU64 = AtomicU64::new(0);
         thread_local! {
             static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
         }
         let thread = usize::try_from(THREAD.try_with(|thread| *thread).unwrap_or(0)).unwrap_or(0);
-        let start = COUNTERS.start + thread % LINES * COUNTER_WORDS;
-        &self.publication.page.words()[start..start + COUNTER_WORDS]
+        COUNTERS.start + thread % LINES * COUNTER_WORDS
     }
 }
 
@@ -180,6 +189,8 @@ impl fmt::Debug for Shown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::alone;
+    use crate::sys::process::fork;
 
     #[test]
     fn executors_that_find_no_room_are_not_shown_but_counted() {
@@ -195,8 +206,36 @@ mod tests {
         assert_eq!(pids(), EXECUTORS.len());
         let last = shown.last().expect("some");
         assert_eq!((last.begin().map(|timed| last.end(&timed)), last.slot), (Some(()), None));
-        assert_eq!(last.line()[0].load(Ordering::Relaxed), 1);
-        drop(shown);
+        assert_eq!(publication.page.words()[last.line()].load(Ordering::Relaxed), 1);
+        let dead = Arc::clone(&publication).show(0);
+        assert_eq!(dead.slot, None);
+        drop((shown, dead));
         assert_eq!(pids(), 0);
+    }
+
+    #[test]
+    fn a_forked_child_has_a_page_of_its_own() {
+        const NAME: &str =
+            "controller::published::publication::tests::a_forked_child_has_a_page_of_its_own";
+        alone::run(NAME, || {
+            fork::watch();
+            let publish = Publish::new("a host that forks".to_owned());
+            let parents = publish.publication().expect("a page");
+            let shown = Arc::clone(&parents).show(7);
+            if let Some(child) = fork::alone().expect("forked") {
+                let ended = nix::sys::wait::waitpid(child, None).expect("the test's own child");
+                assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(child, 0));
+                assert_eq!(parents.page.words()[shown.line()].load(Ordering::Relaxed), 0);
+                assert_eq!(shown.slot, Some(EXECUTORS.start));
+                return;
+            }
+            shown.count(1);
+            let is_timed = shown.begin().is_some();
+            let own = publish.publication();
+            let is_own = own.is_ok_and(|own| !Arc::ptr_eq(&own, &parents));
+            drop(shown);
+            let is_kept = parents.page.words()[EXECUTORS.start].load(Ordering::Relaxed) == 7;
+            fork::end(i32::from(is_timed || !is_own || !is_kept));
+        });
     }
 }

@@ -22,10 +22,10 @@ pub(crate) fn close_from(first: RawFd) -> Result<()> {
     unsafe { child::close_from(first) }
 }
 
-/// Makes of this process, a forked child, what a program finds that was just started, apart from `kept`. Only for a child that never
-/// returns to its parent's code.
+/// Takes handlers of signals and descriptors that close on exec from a forked child, apart from `kept`. Only for a child that exits
+/// without a return or an unwinding to its parent's code, which owns them.
 pub(crate) fn begin_anew(kept: BorrowedFd<'_>) {
-    // SAFETY: the caller vouches that no code runs any more that owns other descriptors.
+    // SAFETY: the process exits behind the call of `executor::fork`, so the owners of the descriptors never run again.
     unsafe { fork::begin_anew(kept) };
 }
 

@@ -32,8 +32,8 @@ use crate::sys::process::{child, fork};
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How often, and at which interval, the executor looks again before it takes a thread for one of the program's.
-const ENDING_LOOKS: u32 = 20;
-const ENDING_INTERVAL: Duration = Duration::from_millis(1);
+pub(super) const ENDING_LOOKS: u32 = 20;
+pub(super) const ENDING_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What a copy receives.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ use crate::link::read::parsed::{Place, SymbolKind};
 /// ```
 #[derive(Default)]
 pub struct SymbolTable {
-    /// What uses the table next to the image has it as well.
+    /// A dylib has the table of its first link as well.
     definitions: Arc<NameMap<Definition>>,
     /// The hidden definitions.
     hidden: Arc<NameMap<Definition>>,

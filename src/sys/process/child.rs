@@ -119,7 +119,7 @@ impl Child {
         }
         let pidfd = Arc::new(pidfd(Pid::from_raw(pid)).map_err(during)?);
         // Checked after the descriptor was bound: if the number is another process's now, that is the parent's child as well.
-        if parent_of(pid) != Some(parent_pid) {
+        if state_and_parent(pid).is_none_or(|(_, parent)| parent != parent_pid) {
             return Err(Error::violation(format!(
                 "process {pid} is no child of process {parent_pid}"
             )));
@@ -146,12 +146,16 @@ impl Child {
     }
 }
 
-/// The number of a process's parent. Source: `/proc/PID/stat`, field 4 (proc(5)).
-fn parent_of(pid: i32) -> Option<i32> {
-    let line = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+/// The state of a process, such as `Z` when it has ended and is not collected, and its parent's number. Source: `/proc/PID/stat`,
+/// fields 3 and 4 (proc(5)).
+pub(crate) fn state_and_parent(pid: i32) -> Option<(char, i32)> {
+    let line = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold any bytes.
+    let line = String::from_utf8_lossy(&line);
     let (_, fields) = line.rsplit_once(") ")?;
-    fields.split(' ').nth(1)?.parse().ok()
+    let mut fields = fields.split(' ');
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.next()?.parse().ok()?))
 }
 
 /// True where the C library can start a program without this process's descriptors: glibc since 2.34. Elsewhere the child must
@@ -315,6 +319,12 @@ impl Awaiter {
     pub(crate) fn kill(&self) {
         // It has ended, or cannot be told so.
         let _ = end(self.pidfd.as_fd());
+    }
+
+    /// Kills the child and collects it. Another part of this process may have done so.
+    pub(crate) fn kill_and_collect(&self) {
+        self.kill();
+        let _ = self.collected();
     }
 
     /// Collects the child if it has ended. Another part of this process may have done so.

@@ -46,23 +46,24 @@ pub(crate) fn alone() -> Result<Option<Pid>> {
     Ok((number != 0).then(|| Pid::from_raw(number)))
 }
 
-/// Makes of a forked child what `exec` makes of a process. Handled signals have their default action again. Descriptors that close on
-/// exec are closed, apart from `kept`; without `/proc` they stay open.
+/// Takes two things from a forked child, as `exec` would: handlers of signals, and descriptors that close on exec, apart from `kept`.
+/// Without `/proc` these stay open.
 ///
 /// # Safety
 ///
 /// The child never returns to code that owns one of these descriptors.
 pub(crate) unsafe fn begin_anew(kept: BorrowedFd<'_>) {
+    // All bytes zero: the default action, no flags, an empty mask.
+    let default = MaybeUninit::<libc::sigaction>::zeroed();
     for signal in 1..=libc::SIGRTMAX() {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: the kernel stores to the record, or fails for what is no signal.
         unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
         // SAFETY: all bytes were zero, which is a valid record.
-        let mut action = unsafe { action.assume_init() };
-        if action.sa_sigaction != libc::SIG_IGN && action.sa_sigaction != libc::SIG_DFL {
-            action.sa_sigaction = libc::SIG_DFL;
-            // SAFETY: the default action runs no code of this process.
-            unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        let action = unsafe { action.assume_init() };
+        if action.sa_sigaction != libc::SIG_IGN {
+            // SAFETY: the default action, without flags, runs no code of this process.
+            unsafe { libc::sigaction(signal, default.as_ptr(), std::ptr::null_mut()) };
         }
     }
     let open = std::fs::read_dir("/proc/self/fd");

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::child::Child;
+use crate::error::{Error, Result};
 
 /// An executor that was [forked](crate::executor::fork) from this process, for
 /// [`ExecutorBuilder::adopt`](crate::controller::ExecutorBuilder::adopt). Dropping it ends the executor.
@@ -20,25 +21,33 @@ use super::child::Child;
 pub struct Forked {
     /// The child and the controller's end of its socket; `None` once they are adopted.
     parts: Option<(Child, OwnedFd)>,
+    /// The process that has forked it.
+    owner: u32,
 }
 
 impl Forked {
     pub(crate) fn new(child: Child, socket: OwnedFd) -> Self {
-        Self { parts: Some((child, socket)) }
+        Self { parts: Some((child, socket)), owner: std::process::id() }
     }
 
     /// The child and the controller's end of its socket.
-    pub(crate) fn into_parts(mut self) -> Option<(Child, OwnedFd)> {
-        self.parts.take()
+    ///
+    /// # Errors
+    ///
+    /// In a forked child of the owner.
+    pub(crate) fn into_parts(mut self) -> Result<(Child, OwnedFd)> {
+        let parts = self.parts.take().filter(|_| self.owner == std::process::id());
+        parts
+            .ok_or_else(|| Error::invalid("the executor belongs to the process that has forked it"))
     }
 }
 
 impl Drop for Forked {
     fn drop(&mut self) {
-        if let Some((child, _socket)) = self.parts.take() {
-            child.kill();
-            // It has ended; another part of this process may have collected it.
-            let _ = child.awaiter().collect();
+        if let Some((child, _socket)) = self.parts.take()
+            && self.owner == std::process::id()
+        {
+            child.awaiter().kill_and_collect();
         }
     }
 }

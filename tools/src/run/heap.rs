@@ -4,10 +4,28 @@
 //! pages for a system call. Huge pages, where the system gives them, and one heap for all threads cost half of that.
 #![allow(unsafe_code, reason = "sets options of the C library's heap")]
 
-use nix::libc::{self, M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, MADV_HUGEPAGE};
+use std::sync::Once;
 
-/// Makes the heap ready for a link that will take about this many bytes. Where the system refuses, the heap is as before.
-pub(crate) fn expect(bytes: u64) {
+use nix::libc::{self, M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, MADV_HUGEPAGE};
+use nix::unistd::{getpid, gettid};
+
+/// The files of a large link have more bytes.
+const LARGE_BYTES: u64 = 64 << 20;
+
+/// What a large link takes.
+const HEAP_BYTES: u64 = 320 << 20;
+
+/// Makes the heap ready for a large link, if its files have this number of bytes so far. It does so once, and on the main thread, whose
+/// heap the link uses most.
+pub(crate) fn expect_if_large(bytes_of_files: u64) {
+    static EXPECTED: Once = Once::new();
+    if bytes_of_files >= LARGE_BYTES && gettid() == getpid() {
+        EXPECTED.call_once(|| expect(HEAP_BYTES));
+    }
+}
+
+/// Makes the heap ready for this number of bytes. Where the system refuses, the heap is as before.
+fn expect(bytes: u64) {
     set(M_ARENA_MAX, 1);
     set(M_MMAP_THRESHOLD, BLOCK_BYTES_MAX);
     set(M_TRIM_THRESHOLD, libc::c_int::MAX);

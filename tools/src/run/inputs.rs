@@ -38,14 +38,8 @@ const INPUT_BYTES_MAX: u64 = 4 << 30;
 /// The smallest file that is mapped, in bytes. Reading a smaller one takes less time than the faults on its pages.
 const MAPPED_BYTES_MIN: u64 = 256 << 10;
 
-/// The files of a large link have more bytes.
-const LARGE_BYTES: u64 = 64 << 20;
-
 /// Each thread reads at least this number of files. Reading fewer takes hardly longer than starting it.
 const FILES_FOR_A_THREAD: usize = 128;
-
-/// What a large link takes.
-const HEAP_BYTES: u64 = 320 << 20;
 
 /// The objects, archives and libraries of a program, read and checked.
 #[derive(Default)]
@@ -66,9 +60,10 @@ impl Inputs {
         let paths: Vec<&Path> = files.iter().map(PathBuf::as_path).chain(archives).collect();
         let bytes = AtomicU64::new(0);
         let mut inputs = Self::default();
-        for (position, input) in
-            by_threads(&paths, |path| Input::read(path, &bytes)).into_iter().enumerate()
-        {
+        let read = by_threads(&paths, |path| Input::read(path, &bytes));
+        inputs.bytes = bytes.into_inner();
+        heap::expect_if_large(inputs.bytes);
+        for (position, input) in read.into_iter().enumerate() {
             match input {
                 Ok(Input::Object(object)) => inputs.objects.push(object),
                 Ok(Input::Archive(archive)) => inputs.archives.push(archive),
@@ -78,7 +73,6 @@ impl Inputs {
                 Err(failure) => return Err(failure),
             }
         }
-        inputs.bytes = bytes.into_inner();
         Ok(inputs)
     }
 
@@ -114,11 +108,9 @@ impl Input {
             let status = if missing { NOT_FOUND } else { LINK };
             Failure::new(status, format_args!("{name}: {error}"))
         })?;
-        // Relaxed: one of the threads makes the step over the limit, no matter which.
-        let before = bytes_so_far.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if before < LARGE_BYTES && before + bytes.len() as u64 >= LARGE_BYTES {
-            heap::expect(HEAP_BYTES);
-        }
+        // Relaxed: the sum alone is shared.
+        let size = bytes.len() as u64;
+        heap::expect_if_large(bytes_so_far.fetch_add(size, Ordering::Relaxed) + size);
         if Archive::is_thin(&bytes) {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
             let read = move |member: &str| read(&folder.join(member));

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
 use farcall::controller::{
-    Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, LinkStep, Spawned,
+    Confinement, Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, LinkStep, Spawned,
 };
 use farcall::{ErrorKind, PerProt};
 use signal_hook::consts::{SIGINT, SIGQUIT};
@@ -167,8 +167,9 @@ fn start(options: &Options, libraries: &[Library]) -> Result<Spawned, Failure> {
         builder = builder.low_slab_bytes(bytes);
     }
     let tunables = tunables(libraries);
-    let is_plain = options.exe.is_none() && tunables.is_none() && !options.confine.is_confined();
-    // The executor is ready some 0.6 ms sooner.
+    let is_limited = options.confine.confinement() != Confinement::new();
+    let is_plain = options.exe.is_none() && tunables.is_none() && !is_limited;
+    // Such an executor is ready sooner.
     if is_plain
         && std::env::var_os(EXECUTOR).is_none()
         && let Ok(forked) = farcall::executor::fork()
