@@ -10,6 +10,7 @@ mod bench;
 mod demo;
 mod doctor;
 mod manual;
+mod output;
 mod run;
 mod status;
 mod top;

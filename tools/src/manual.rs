@@ -1,7 +1,7 @@
 //! Completions for shells, and manual pages, generated from the description of the command line; the C header.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Command, CommandFactory};
@@ -9,6 +9,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::Arguments;
+use crate::output;
 use crate::status::{Failure, TOOL};
 
 const NAME: &str = "farcall";
@@ -96,8 +97,5 @@ fn as_lines(text: &str) -> Roff {
 }
 
 fn print(text: &[u8]) -> Result<i32, Failure> {
-    let mut out = io::stdout();
-    let written = out.write_all(text).and_then(|()| out.flush());
-    written.map_err(|error| Failure::new(TOOL, format_args!("standard output: {error}")))?;
-    Ok(0)
+    output::print(text).map(|()| 0)
 }

@@ -1,12 +1,13 @@
 //! `farcall top`: the published sessions of this user, with calls and their times, executors, memory and restarts.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use farcall::controller::Published;
 use serde::Serialize;
 
+use crate::output::print;
 use crate::run::duration;
 use crate::status::{Failure, TOOL};
 
@@ -75,7 +76,7 @@ pub(crate) fn top(options: &Options) -> Result<i32, Failure> {
         let (now, passed) = (Published::all()?, seen.elapsed());
         seen = Instant::now();
         let report = Report::new(&before, &now, passed);
-        print(&if options.json { report.to_json()? } else { report.to_screen() })?;
+        print(if options.json { report.to_json()? } else { report.to_screen() })?;
         before = now;
         left = left.map(|left| left - 1);
     }
@@ -188,10 +189,4 @@ fn age(seconds: u64) -> String {
 #[expect(clippy::cast_precision_loss, reason = "it is printed with one digit")]
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Failure::new(TOOL, format_args!("standard output: {error}")))
 }

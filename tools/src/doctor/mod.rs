@@ -12,10 +12,10 @@ mod row;
 mod trial;
 
 use std::fs;
-use std::io::{self, Write};
 
 use self::row::Row;
-use crate::status::{Failure, NO_EXECUTOR, TOOL};
+use crate::output::print;
+use crate::status::{Failure, NO_EXECUTOR};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {}
@@ -31,7 +31,7 @@ pub(crate) fn doctor(_options: &Options) -> Result<i32, Failure> {
     rows.extend(limits::rows());
     rows.extend(policy::rows());
     rows.extend(programs::rows());
-    print(&format!("{}\n", row::header()))?;
+    print(format!("{}\n", row::header()))?;
     print_rows(&rows)?;
     let outcome = trial::run();
     print_rows(&outcome.rows)?;
@@ -42,13 +42,7 @@ pub(crate) fn doctor(_options: &Options) -> Result<i32, Failure> {
 }
 
 fn print_rows(rows: &[Row]) -> Result<(), Failure> {
-    print(&rows.iter().map(|row| format!("{row}\n")).collect::<String>())
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Failure::new(TOOL, format_args!("standard output: {error}")))
+    print(rows.iter().map(|row| format!("{row}\n")).collect::<String>())
 }
 
 /// The text of a file of the kernel, without white space around it, or `None` if the file cannot be read.
