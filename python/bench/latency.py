@@ -22,6 +22,8 @@ double f(double a, double b) { return a + b; }
 void scale(double *x, long n) { for (long at = 0; at < n; at++) x[at] = x[at] * 1.0000001 + 0.5; }
 """
 CALLS = 2_000
+# A call over 64 MiB takes about this long: neither side sleeps meanwhile.
+ARRAY_SPIN_SECONDS = 0.02
 
 
 def echo(pipe):
@@ -101,6 +103,13 @@ def main():
     for name in list(ways)[1:]:
         print(f"farcall / {name}: {median['farcall'] / median[name]:.3g}")
 
+    executor.close()
+
+    os.sched_setaffinity(0, {last})
+    executor = farcall.Executor(spin=ARRAY_SPIN_SECONDS)
+    library = executor.compile_c(SOURCE)
+    library["f"](1, 2)
+    os.sched_setaffinity(0, {0})
     count = (64 << 20) // 8
     x, y = executor.array(count, large_pages=True), numpy.zeros(count)
     x[:], y[:] = 1, 1
@@ -123,9 +132,14 @@ def main():
         print(f"| {name} | {statistics.median(times[name]) / 1e6:.2f} | {ratio:.3f} |")
         speed = ratio
     executor.close()
-    is_met = median["farcall"] <= 1500 and median["farcall"] * 20 <= median["multiprocessing's pipe"] and speed >= 0.95
-    print("latency: 1.5 us, 20 x a pipe and 0.95 x in process are", "met" if is_met else "MISSED")
-    return 0 if is_met else 1
+    bars = {
+        "1.5 us": median["farcall"] <= 1500,
+        "3 x cffi, ABI mode": median["farcall"] <= 3 * median["cffi, ABI mode"],
+        "20 x below a pipe": median["farcall"] * 20 <= median["multiprocessing's pipe"],
+        "0.95 x in process": speed >= 0.95,
+    }
+    print("latency:", ", ".join(f"{bar}: {'met' if is_met else 'MISSED'}" for bar, is_met in bars.items()))
+    return 0 if all(bars.values()) else 1
 
 
 if __name__ == "__main__":

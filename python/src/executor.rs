@@ -125,7 +125,7 @@ impl Executor {
     #[new]
     #[pyo3(signature = (
         *, program, processes = 1, sandbox = None, memory = None, cpu_seconds = None, allow_missing = false, timeout = None,
-        standby = false, name = None, arrays = 64 << 30
+        standby = false, name = None, spin = None, arrays = 64 << 30
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -139,6 +139,7 @@ impl Executor {
         timeout: Option<f64>,
         standby: bool,
         name: Option<String>,
+        spin: Option<f64>,
         arrays: u64,
     ) -> PyResult<Self> {
         let mut confinement = match sandbox {
@@ -163,6 +164,9 @@ impl Executor {
         let mut builder = ExecutorBuilder::new().program(program).confine(confinement);
         if let Some(name) = name {
             builder = builder.publish(name);
+        }
+        if let Some(spin) = spin {
+            builder = builder.spin(seconds(spin)?);
         }
         let policy = match standby {
             true => RestartPolicy::new().standby(),

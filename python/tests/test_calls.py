@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import threading
 
@@ -202,3 +203,12 @@ def test_a_sandbox_holds(object_bytes, tmp_path):
         farcall.Executor(sandbox="loose")
     with pytest.raises(ValueError, match="memory"):
         farcall.Executor(memory="much")
+
+
+def test_either_side_may_poll_for_long_or_not_at_all(object_bytes):
+    for spin in [0, 0.5]:
+        with farcall.Executor(spin=spin) as executor:
+            assert executor.add_object(object_bytes)["double add(double, double)"](1, 2) == 3
+    for spin in [-1, math.nan, math.inf]:
+        with pytest.raises(ValueError, match="seconds"):
+            farcall.Executor(spin=spin)

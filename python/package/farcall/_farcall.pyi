@@ -33,6 +33,7 @@ class Executor:
         timeout: float | None = None,
         standby: bool = False,
         name: str | None = None,
+        spin: float | None = None,
         arrays: int = ...,
     ) -> Executor: ...
     def declare(self, text: str) -> None: ...

@@ -29,6 +29,8 @@ class Executor(_farcall.Executor):
     ``timeout``       the most seconds of a call; its process is ended then
     ``standby``       keeps one more process started, so that a restart takes less time
     ``name``          the name under which ``farcall top`` shows the processes; not shown by default
+    ``spin``          the seconds that each side of a call polls for the other before it sleeps; 50e-6 by default.
+                      More helps calls of milliseconds in quick succession, and uses more CPU
     ``arrays``        address space for arrays, in bytes; 64 GiB at most and by default
     ``program``       the executor's program, the one of the wheel by default
     ================= ================================================================================
