@@ -35,6 +35,8 @@ const BOMBS: &str = "
 const NAMES: [&str; 5] = ["memory", "forks", "busy", "descriptors", "stack"];
 /// How long a bomb may run before the host kills its executor.
 const FUSE: Duration = Duration::from_millis(100);
+/// How long a dead executor's next one waits, where it does: 1.5 ms of work for some 100 deaths a second are a bomb, too.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How long calls are timed without a bomb and with it, in turns.
 const TURN: Duration = Duration::from_millis(500);
 /// The time between two calls.
@@ -66,17 +68,22 @@ pub(crate) fn run(rounds: usize, cpus: CpuPair) -> Result<()> {
     let limits = Confinement::strict().memory_bytes_max(64 << 20).descriptors_max(64);
     let limits = limits.cpu_seconds_max(10).allow_missing();
     let object = compiled()?;
-    let bombs = |limits| -> Result<SupervisedDylib> {
-        let confined = builder.clone().confine(limits);
-        let bombed = confined.supervise(RestartPolicy::new().kill_on_timeout())?;
+    let bombs = |limits, policy| -> Result<SupervisedDylib> {
+        let bombed = builder.clone().confine(limits).supervise(policy)?;
         let bombs = bombed.create_dylib("bombs");
         bombs.add_object(&object)?;
         Ok(bombs)
     };
+    let at_once = RestartPolicy::new().kill_on_timeout();
+    let kinds = [
+        ("strict", limits, at_once),
+        ("strict, a pause before each restart", limits, at_once.back_off(PAUSE, PAUSE)),
+        ("strict, background", limits.background(), at_once),
+    ];
     for name in NAMES {
-        for (kind, limits) in [("strict", limits), ("strict, background", limits.background())] {
+        for (kind, limits, policy) in kinds {
             println!("{name}, {kind}");
-            let bomb = bombs(limits)?.function(name);
+            let bomb = bombs(limits, policy)?.function(name);
             against(&seven, bomb, rounds, cpus)?;
         }
     }

@@ -1,7 +1,7 @@
 //! What it costs to survive: `survive restart|calls|starts|bombs [ROUNDS]`.
 //!
 //! - `restart`: supervised executors, from a death to the next right answer.
-//! - `calls`: by handles that survive.
+//! - `calls`: by handles that survive, and by level of confinement.
 //! - `starts`: by level of confinement and by fork; the memory of the sweeper.
 //! - `bombs`: the calls of one executor while another one runs a bomb.
 //!
@@ -9,6 +9,7 @@
 //! executor on the second; all else runs on any.
 
 mod bombs;
+mod calls;
 mod restarts;
 mod starts;
 
@@ -31,7 +32,7 @@ fn main() -> Result<()> {
     let cpus = CpuPair::first_two()?;
     match *part {
         "restart" => restarts::run(rounds),
-        "calls" => restarts::calls(rounds, cpus),
+        "calls" => calls::run(rounds, cpus),
         "starts" => starts::run(rounds),
         "bombs" => bombs::run(rounds, cpus),
         _ => Err(USAGE.into()),

@@ -1,17 +1,16 @@
-//! Restarts, from the death to the first right answer of the next executor; and calls by handles that survive.
+//! Restarts, from the death to the first right answer of the next executor.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use farcall::controller::{ExecutorBuilder, RestartPolicy, Supervised, SupervisedFunction};
-use farcall_bench::{CpuPair, Result};
+use farcall_bench::Result;
 
 use crate::{Times, functions};
 
 /// The argument with which this program ends at once.
 pub(crate) const NOTHING: &str = "nothing";
 const FUNCTIONS: u32 = 1000;
-const CALLS: usize = 1000;
 /// How long an executor lies dead before a call needs the next one.
 const READY: Duration = Duration::from_millis(5);
 
@@ -109,66 +108,6 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         "restart with 1000 dylibs",
         "with a standby: restart with nothing",
         "with a standby: restart with 1000 objects",
-    ];
-    names.iter().zip(&mut times).for_each(|(name, times)| times.print(name));
-    Ok(())
-}
-
-/// A null call by each kind of handle, in turns.
-pub(crate) fn calls(rounds: usize, cpus: CpuPair) -> Result<()> {
-    let builder = ExecutorBuilder::new().this_program();
-    let supervised = filled(RestartPolicy::new(), 1, 1)?;
-    let pool = builder.pool(2, RestartPolicy::new())?;
-    let dylib = pool.create_dylib("main");
-    dylib.add_object(&functions("functions.o", 0..1)?)?;
-    let pooled: Number = dylib.function("function_0");
-    let controller = supervised.supervised.controller()?;
-    let plain = controller.create_dylib("plain");
-    plain.add_object(&functions("functions.o", 0..1)?)?;
-    let plain = controller.function::<extern "C" fn() -> i32>(plain.lookup("function_0")?);
-    let published = builder.clone().publish("survive").start()?;
-    let dylib = published.create_dylib("published");
-    dylib.add_object(&functions("functions.o", 0..1)?)?;
-    let shown = dylib.function::<extern "C" fn() -> i32>("function_0")?;
-    let mut times: [Times; 4] = Default::default();
-    // Each thread's first call opens its lane.
-    plain.call()?;
-    pooled.call(())?;
-    for at in 0..2 {
-        let pid = pool.executor(at).ok_or("two")?.controller()?.pid();
-        cpus.pin_server(pid.cast_unsigned())?;
-    }
-    cpus.pin_server(controller.pid().cast_unsigned())?;
-    cpus.pin_server(published.pid().cast_unsigned())?;
-    let _pinned = cpus.pin_caller()?;
-    for _ in 0..rounds {
-        let [of_plain, of_published, of_supervised, of_pool] = &mut times;
-        for _ in 0..CALLS {
-            let since = Instant::now();
-            plain.call()?;
-            of_plain.add(since);
-        }
-        for _ in 0..CALLS {
-            let since = Instant::now();
-            shown.call()?;
-            of_published.add(since);
-        }
-        for _ in 0..CALLS {
-            let since = Instant::now();
-            supervised.function.call(())?;
-            of_supervised.add(since);
-        }
-        for _ in 0..CALLS {
-            let since = Instant::now();
-            pooled.call(())?;
-            of_pool.add(since);
-        }
-    }
-    let names = [
-        "call of a Function",
-        "the same of a published session",
-        "call of a SupervisedFunction",
-        "call of a pool of 2",
     ];
     names.iter().zip(&mut times).for_each(|(name, times)| times.print(name));
     Ok(())
