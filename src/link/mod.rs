@@ -58,7 +58,7 @@ pub use output::source_lines::SourceLine;
 pub use output::symbol_table::{Definition, SymbolTable};
 pub use place::layout::Layout;
 pub use read::archive::Archive;
-pub(crate) use read::names::NameMap;
+pub(crate) use read::name_map::NameMap;
 pub use read::object_cache::ObjectCache;
 pub use read::object_file::ObjectFile;
 pub use verify::Verified;

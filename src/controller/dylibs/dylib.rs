@@ -144,8 +144,7 @@ impl Dylib {
         let External { address, callable, thread, tls_module } = found.into();
         let weak = false;
         let definition = Definition { address, bytes: 0, callable, thread, tls_module, weak };
-        Arc::make_mut(&mut state.symbols).insert(Arc::from(name), definition);
-        Ok(())
+        Arc::make_mut(&mut state.symbols).insert(name, definition)
     }
 
     /// The dylib with what it has linked, in a session whose executor is a copy.
@@ -271,14 +270,14 @@ impl Dylib {
             Ok(linking) => {
                 {
                     let mut state = self.lock();
-                    if !state.archives.is_empty() && !state.symbols.contains_key(name) {
+                    if !state.archives.is_empty() && state.symbols.get(name).is_none() {
                         state.pending.get_or_insert_default().want(name)?;
                     }
                 }
                 let linked = self.link_pending(&linking, &mut |_| {});
                 linked.map_err(|error| error.during(format_args!("linking {}", self.name)))?;
             }
-            Err(_) if self.lock().symbols.contains_key(name) => {}
+            Err(_) if self.lock().symbols.get(name).is_some() => {}
             Err(error) => return Err(error.during(format_args!("linking {}", self.name))),
         }
         // Of a dead executor no address means anything, linked code or not.
@@ -442,11 +441,12 @@ impl Dylib {
             variables.extend(std::mem::take(&mut image.variables));
         }
         let initial = keeps_data.then(|| InitialData::of(&mut image, data));
-        let [named, hidden] = memory.symbols.shared();
-        add_names(&mut state.symbols, named);
-        add_names(&mut state.hidden, hidden);
+        let symbols = Arc::clone(&memory.symbols);
         (state.placement, state.handle) = (placement, handle);
         state.linked.push(Arc::new(Linked { memory, initial }));
+        let [named, hidden] = symbols.shared();
+        add_names(&mut state.symbols, named)?;
+        add_names(&mut state.hidden, hidden)?;
         Ok(report)
     }
 
@@ -506,13 +506,13 @@ impl Dylib {
 }
 
 /// Adds names to those of a dylib. Those of its first link are not copied: of a large program they take tens of megabytes.
-fn add_names(names: &mut Arc<NameMap<Definition>>, added: &Arc<NameMap<Definition>>) {
+fn add_names(names: &mut Arc<NameMap<Definition>>, added: &Arc<NameMap<Definition>>) -> Result<()> {
     if names.is_empty() {
         *names = Arc::clone(added);
-    } else {
-        let added = added.iter().map(|(name, found)| (Arc::clone(name), *found));
-        Arc::make_mut(names).extend(added);
+        return Ok(());
     }
+    let names = Arc::make_mut(names);
+    added.iter().try_for_each(|(name, definition)| names.insert(name, *definition))
 }
 
 impl State {

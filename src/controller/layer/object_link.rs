@@ -165,7 +165,7 @@ impl Link {
         let definitions = table.iter().chain(table.hidden());
         let own = definitions.filter_map(|(name, definition)| {
             let flags = *self.responsibility.symbols().get(name)?;
-            Some((Arc::clone(name), symbol(definition, flags)))
+            Some((Arc::from(name), symbol(definition, flags)))
         });
         let own: SymbolMap = own.collect();
         self.suspended = Some(placed.suspend());

@@ -15,7 +15,6 @@ use hashbrown::HashTable;
 use super::link_graph::{LinkGraph, Resolution};
 use crate::error::Result;
 use crate::link::read::archive::Archive;
-use crate::link::read::names;
 use crate::link::read::parsed::{Place, Symbol};
 
 /// Archives that are searched together, the first one first.
@@ -65,7 +64,7 @@ impl LinkGraph {
     /// # Errors
     /// There are 2^32 names already.
     pub fn want(&mut self, name: &str) -> Result<()> {
-        let id = self.intern(name.as_bytes(), names::hash(name.as_bytes()))?;
+        let id = self.intern(name)?;
         self.need(id);
         Ok(())
     }
@@ -105,14 +104,13 @@ impl LinkGraph {
         let mut next = 0;
         while let Some(id) = self.needed.get(next) {
             next += 1;
-            let global = &self.globals[*id as usize];
-            if global.resolution != Resolution::None {
+            if self.globals[*id as usize].resolution != Resolution::None {
                 continue;
             }
-            let Some((archive, member)) = find(global.name.as_bytes(), global.hash) else {
+            let Some((archive, member)) = find(self.names.bytes(*id), self.names.hash(*id)) else {
                 continue;
             };
-            if !is_known(&global.name) && added.insert((archive, member)) {
+            if !is_known(self.names.text(*id)) && added.insert((archive, member)) {
                 self.bind(&archives[archive as usize].member(member)?)?;
             }
         }
@@ -129,15 +127,13 @@ impl LinkGraph {
         is_known: &(impl Fn(&str) -> bool + Sync),
     ) {
         let is_defined = |name: &[u8], hash| {
-            let is_it = |id: &u32| self.globals[*id as usize].name.as_bytes() == name;
-            let id = self.names.find(hash, is_it);
-            id.is_some_and(|id| self.globals[*id as usize].resolution != Resolution::None)
+            let id = self.names.number_of(name, hash);
+            id.is_some_and(|id| self.globals[id as usize].resolution != Resolution::None)
                 || std::str::from_utf8(name).is_ok_and(is_known)
         };
-        let needed = self.needed.iter().map(|id| &self.globals[*id as usize]);
-        let needed = needed.filter(|global| !is_known(&global.name));
-        let mut wave: Vec<Member> =
-            needed.filter_map(|global| find(global.name.as_bytes(), global.hash)).collect();
+        let needed = self.needed.iter().filter(|id| !is_known(self.names.text(**id)));
+        let find_id = |id: &u32| find(self.names.bytes(*id), self.names.hash(*id));
+        let mut wave: Vec<Member> = needed.filter_map(find_id).collect();
         let mut seen = HashSet::new();
         loop {
             wave.retain(|member| seen.insert(*member));

@@ -153,7 +153,7 @@ impl<'a> Sections<'a> {
                 on.extend(&of_unwinding[self.split(section).0]);
             }
         }
-        let name = |global: usize| Arc::clone(&self.graph.globals[global].name);
+        let name = |global: usize| Arc::from(self.graph.names.text(global as u32));
         let group = |(symbols, mut on): (Vec<usize>, BTreeSet<usize>)| {
             symbols.iter().for_each(|symbol| {
                 on.remove(symbol);

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::interface::{External, Undefined};
-use super::link_graph::{Global, LOCAL, LinkGraph, Resolution, ThreadFunctions};
+use super::link_graph::{Global, LinkGraph, Resolution, ThreadFunctions};
 use super::provided::{THREAD_FUNCTION_NAME, is_provided};
 use crate::addr::{ExecutorAddr, Prot};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::link::arch::edge::Formula;
+use crate::link::read::name_map::too_many;
 use crate::link::read::parsed::Role;
 
 impl LinkGraph {
@@ -24,11 +25,10 @@ impl LinkGraph {
         });
         let mut needs: BTreeMap<u32, Undefined> = BTreeMap::new();
         for site in sites {
-            let name = &self.globals[site.binding() as usize].name;
             let weak = site.symbol().weak;
             let narrow = site.edge.kind.is_narrow();
             let need = needs.entry(site.binding()).or_insert_with(|| Undefined {
-                name: Arc::clone(name),
+                name: Arc::from(self.names.text(site.binding())),
                 weak,
                 narrow,
                 thread: false,
@@ -48,7 +48,7 @@ impl LinkGraph {
     /// own. For any other name this does nothing. Call it after the last object was added. A plain address counts as data;
     /// set [`External::callable`] for a function.
     pub fn define_external(&mut self, name: &str, found: impl Into<External>) {
-        let Some(id) = self.id_of(name) else { return };
+        let Some(id) = self.names.number(name) else { return };
         let global = &mut self.globals[id as usize];
         match global.resolution {
             Resolution::Here { weak: false, .. } => return,
@@ -76,12 +76,10 @@ impl LinkGraph {
         address: ExecutorAddr,
         descriptor: ExecutorAddr,
     ) -> Result<()> {
-        let global = u32::try_from(self.globals.len()).ok().filter(|id| *id != LOCAL);
-        let global = global.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
+        let global = Arc::make_mut(&mut self.names).add_hidden(THREAD_FUNCTION_NAME);
+        let global = global.ok_or_else(too_many)?;
         let found = External { callable: true, ..External::from(address) };
         self.globals.push(Global {
-            name: Arc::from(THREAD_FUNCTION_NAME),
-            hash: 0,
             resolution: Resolution::External(found),
             hidden: true,
             wanted: false,

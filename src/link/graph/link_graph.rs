@@ -16,7 +16,7 @@ use crate::addr::ExecutorAddr;
 use crate::error::Result;
 use crate::link::arch::edge::Edge;
 use crate::link::read::eh_frame::{self, Record};
-use crate::link::read::names;
+use crate::link::read::name_table::NameTable;
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Place, Role, Routine, Section, Symbol, SymbolKind};
 use crate::parallel::Threads;
@@ -51,8 +51,8 @@ use crate::parallel::Threads;
 pub struct LinkGraph {
     pub(in crate::link) inputs: Vec<Input>,
     pub(in crate::link) globals: Vec<Global>,
-    /// The index in `globals` of each name.
-    pub(in crate::link) names: HashTable<u32>,
+    /// The name of each one in `globals`. The image has the same table.
+    pub(in crate::link) names: Arc<NameTable>,
     /// The first COMDAT group with each signature: its input, and its index there.
     pub(in crate::link) groups: HashTable<(u32, u32)>,
     /// The names that some object needs, as indices into `globals`, in the order in which they were first needed. Archives
@@ -101,10 +101,9 @@ pub(in crate::link) struct Site<'a> {
 /// The binding of a symbol that no other object sees.
 pub(in crate::link) const LOCAL: u32 = u32::MAX;
 
-/// A name that objects share.
+/// What a name that objects share means.
+#[derive(Clone, Default)]
 pub(in crate::link) struct Global {
-    pub(in crate::link) name: Arc<str>,
-    pub(in crate::link) hash: u64,
     pub(in crate::link) resolution: Resolution,
     /// True when any object declares it hidden.
     pub(in crate::link) hidden: bool,
@@ -113,9 +112,10 @@ pub(in crate::link) struct Global {
 }
 
 /// The definition of a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::link) enum Resolution {
     /// None yet.
+    #[default]
     None,
     /// One outside of the graph.
     External(External),
@@ -157,19 +157,19 @@ impl LinkGraph {
 
     /// The names that the graph defines, hidden ones included, in the order in which objects first named them.
     pub fn exports(&self) -> impl Iterator<Item = Export> {
-        self.globals.iter().filter_map(|global| self.export(global))
+        (0..).zip(&self.globals).filter_map(|(id, global)| self.export(id, global))
     }
 
     /// What [`exports`](Self::exports) has under the names of the object that was added last. Takes time for that object only.
     pub(crate) fn exports_of_last(&self) -> impl Iterator<Item = Export> {
         let names = self.inputs.last().map_or(&[][..], |input| &input.bindings);
-        let globals = names.iter().filter_map(|id| self.globals.get(*id as usize));
-        globals.filter_map(|global| self.export(global))
+        let global = |id: &u32| self.export(*id, self.globals.get(*id as usize)?);
+        names.iter().filter_map(global)
     }
 
-    fn export(&self, global: &Global) -> Option<Export> {
+    fn export(&self, id: u32, global: &Global) -> Option<Export> {
         global.is_defined().then(|| Export {
-            name: Arc::clone(&global.name),
+            name: Arc::from(self.names.text(id)),
             weak: !matches!(global.resolution, Resolution::Here { weak: false, .. }),
             hidden: global.hidden,
             callable: self.is_function(global.resolution),
@@ -211,7 +211,7 @@ impl LinkGraph {
             Some(global) => match global.resolution {
                 Resolution::Here { .. } => own,
                 Resolution::External(found) => found.tls_module,
-                Resolution::None if *global.name == *TLS_MODULE_BASE_NAME => own,
+                Resolution::None if self.is_name(binding, TLS_MODULE_BASE_NAME) => own,
                 Resolution::None | Resolution::Common { .. } => None,
             },
         }
@@ -225,13 +225,19 @@ impl LinkGraph {
     }
 
     pub(in crate::link) fn global(&self, name: &str) -> Option<&Global> {
-        self.globals.get(self.id_of(name)? as usize)
+        self.globals.get(self.names.number(name)? as usize)
     }
 
-    /// The index of a name in `globals`.
-    pub(in crate::link) fn id_of(&self, name: &str) -> Option<u32> {
-        let is_it = |id: &u32| *self.globals[*id as usize].name == *name;
-        self.names.find(names::hash(name.as_bytes()), is_it).copied()
+    /// The names without a definition, with their indices in `globals`.
+    pub(in crate::link) fn missing(&self) -> impl Iterator<Item = (u32, &str)> {
+        let globals = (0..).zip(&self.globals);
+        let missing = globals.filter(|(_, global)| global.resolution == Resolution::None);
+        missing.map(|(id, _)| (id, self.names.text(id)))
+    }
+
+    /// True when the one with this index in `globals` has this name.
+    pub(in crate::link) fn is_name(&self, id: u32, name: &str) -> bool {
+        self.names.bytes(id) == name.as_bytes()
     }
 
     /// What `work` returns for each input, in their order. Several threads share the work of a large link.

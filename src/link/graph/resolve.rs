@@ -21,6 +21,8 @@ use hashbrown::hash_table::Entry;
 use super::link_graph::{Global, Input, LOCAL, LinkGraph, Resolution};
 use super::provided::ENTRY_NAME;
 use crate::error::{Error, Result};
+use crate::link::read::name_map::too_many;
+use crate::link::read::names;
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Place, Symbol};
 
@@ -29,22 +31,15 @@ impl LinkGraph {
     pub(in crate::link) fn bind(&mut self, object: &ObjectFile) -> Result<()> {
         let id = u32::try_from(self.inputs.len());
         let id = id.map_err(|_| Error::link("more than 2^32 objects in one link"))?;
-        let mut input = Input {
+        let input = Input {
             object: object.clone(),
             dropped: self.drop_duplicate_groups(object, id),
             elsewhere: HashMap::new(),
-            bindings: Vec::with_capacity(object.symbols().len()),
+            bindings: self.intern_all(object)?,
         };
-        for (index, symbol) in (0..).zip(object.symbols()) {
-            let binding = if symbol.is_global {
-                let binding = self.intern(object.bytes_of(symbol.name), symbol.hash)?;
-                let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
-                self.resolve(binding, object, id, index, defined)?;
-                binding
-            } else {
-                LOCAL
-            };
-            input.bindings.push(binding);
+        for (index, symbol) in (0..).zip(object.symbols()).filter(|(_, symbol)| symbol.is_global) {
+            let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
+            self.resolve(input.bindings[index as usize], object, id, index, defined)?;
         }
         self.inputs.push(input);
         Ok(())
@@ -82,26 +77,24 @@ impl LinkGraph {
         dropped
     }
 
-    /// The index in `globals` of the name with this hash.
-    pub(in crate::link) fn intern(&mut self, name: &[u8], hash: u64) -> Result<u32> {
-        let Self { names, globals, .. } = self;
-        let is_same = |id: &u32| globals[*id as usize].name.as_bytes() == name;
-        let vacant = match names.entry(hash, is_same, |id| globals[*id as usize].hash) {
-            Entry::Occupied(entry) => return Ok(*entry.get()),
-            Entry::Vacant(entry) => entry,
+    /// The bindings of an object's symbols.
+    fn intern_all(&mut self, object: &ObjectFile) -> Result<Vec<u32>> {
+        let names = Arc::make_mut(&mut self.names);
+        let bind = |symbol: &Symbol| match symbol.is_global {
+            true => names.intern(object.bytes_of(symbol.name), symbol.hash).ok_or_else(too_many),
+            false => Ok(LOCAL),
         };
-        let id = u32::try_from(globals.len()).ok().filter(|id| *id != LOCAL);
-        let id = id.ok_or_else(|| Error::link("more than 2^32 names in one link"))?;
-        vacant.insert(id);
-        globals.push(Global {
-            // The reader has checked it.
-            name: Arc::from(std::str::from_utf8(name).unwrap_or_default()),
-            hash,
-            resolution: Resolution::None,
-            hidden: false,
-            wanted: false,
-        });
-        Ok(id)
+        let bindings = object.symbols().iter().map(bind).collect();
+        self.globals.resize(names.len(), Global::default());
+        bindings
+    }
+
+    /// The index in `globals` of a name.
+    pub(in crate::link) fn intern(&mut self, name: &str) -> Result<u32> {
+        let names = Arc::make_mut(&mut self.names);
+        let id = names.intern(name.as_bytes(), names::hash(name.as_bytes()));
+        self.globals.resize(names.len(), Global::default());
+        id.ok_or_else(too_many)
     }
 
     /// Notes that a name is needed, so that archives are searched for it.
@@ -143,14 +136,14 @@ impl LinkGraph {
                 Some(input) => input.object.name(),
                 None => object.name(),
             };
-            let name = &self.globals[binding as usize].name;
+            let name = self.names.text(binding);
             return Err(Error::link(format!(
                 "`{name}` is defined twice: by {first} and by {}",
                 object.name()
             )));
         }
+        let may_hide = !self.is_name(binding, ENTRY_NAME);
         let global = &mut self.globals[binding as usize];
-        let may_hide = *global.name != *ENTRY_NAME;
         global.hidden |= may_hide && symbol.hidden && !is_group_leftover(symbol, defined);
         let prevailing = prevailing(old, new);
         global.resolution = prevailing;

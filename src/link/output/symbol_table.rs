@@ -13,7 +13,7 @@ use crate::link::graph::link_graph::Resolution;
 use crate::link::graph::provided::DSO_HANDLE_NAME;
 use crate::link::place::addresses::Addresses;
 use crate::link::place::layout::{Layout, NO_BLOCK};
-use crate::link::read::names::NameMap;
+use crate::link::read::name_map::NameMap;
 use crate::link::read::parsed::{Place, SymbolKind};
 
 /// The names that an image defines, and all functions in it.
@@ -122,13 +122,13 @@ impl SymbolTable {
         self.definitions.get(name)
     }
 
-    /// All definitions that are for others, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Definition)> {
+    /// All definitions that are for others, in the order in which objects first named them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Definition)> {
         self.definitions.iter()
     }
 
-    /// The hidden definitions, which only links of the same dylib may use, in no particular order.
-    pub fn hidden(&self) -> impl Iterator<Item = (&Arc<str>, &Definition)> {
+    /// The hidden definitions, which only links of the same dylib may use, in the order in which objects first named them.
+    pub fn hidden(&self) -> impl Iterator<Item = (&str, &Definition)> {
         self.hidden.iter()
     }
 
@@ -186,13 +186,11 @@ impl SymbolTable {
 
     fn collect_definitions(&mut self, layout: &Layout, addresses: &Addresses) {
         let graph = &layout.graph;
-        let [mut definitions, mut hidden] = <[NameMap<Definition>; 2]>::default();
-        definitions.reserve(graph.globals.len());
-        for (global, address) in graph.globals.iter().zip(&addresses.globals) {
+        let handle = graph.names.number(DSO_HANDLE_NAME);
+        self.dso_handle = handle.map(|id| ExecutorAddr::new(addresses.globals[id as usize]));
+        let [mut definitions, mut hidden] = [vec![None; graph.globals.len()], Vec::new()];
+        for (id, (global, address)) in graph.globals.iter().zip(&addresses.globals).enumerate() {
             let address = ExecutorAddr::new(*address);
-            if *global.name == *DSO_HANDLE_NAME {
-                self.dso_handle = Some(address);
-            }
             let (bytes, callable, thread, weak) = match global.resolution {
                 Resolution::Here { input, symbol: id, weak, thread, .. } => {
                     let object = &graph.inputs[input as usize].object;
@@ -205,10 +203,15 @@ impl SymbolTable {
             };
             let tls_module = layout.tls_module.filter(|_| thread);
             let definition = Definition { address, bytes, callable, thread, tls_module, weak };
-            let names = if global.hidden { &mut hidden } else { &mut definitions };
-            names.insert(Arc::clone(&global.name), definition);
+            if global.hidden {
+                hidden.resize(graph.globals.len(), None);
+                hidden[id] = Some(definition);
+            } else {
+                definitions[id] = Some(definition);
+            }
         }
-        (self.definitions, self.hidden) = (Arc::new(definitions), Arc::new(hidden));
+        let named = |values| Arc::new(NameMap::new(Arc::clone(&graph.names), values));
+        (self.definitions, self.hidden) = (named(definitions), named(hidden));
     }
 
     /// Every object's own functions, even if their names are bound to definitions elsewhere, and the stubs.
@@ -248,7 +251,7 @@ impl SymbolTable {
         let object = self.add_object(&Arc::from("linker stub"));
         for (number, stub) in (0..).zip(&layout.tables.stubs) {
             let start = addresses.stubs + number * STUB_BYTES;
-            let name = &layout.graph.globals[stub.global as usize].name;
+            let name = layout.graph.names.text(stub.global);
             self.add_function(object, name, "@plt", start, start + STUB_BYTES);
         }
         for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
@@ -305,7 +308,7 @@ impl SymbolTable {
 impl fmt::Debug for SymbolTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SymbolTable")
-            .field("definitions", &self.definitions.len())
+            .field("definitions", &self.definitions)
             .field("functions", &self.functions.len())
             .finish_non_exhaustive()
     }

@@ -268,9 +268,8 @@ fn reversed(object: &ObjectFile, input: u32, section_id: u32) -> Content {
 
 /// Common symbols, `__dso_handle`, and the bounds that objects refer to.
 fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
-    let missing = graph.globals.iter().filter(|global| global.resolution == Resolution::None);
     let mut bounds: Vec<Bound> = Vec::new();
-    for bound in missing.filter_map(|global| bound(&global.name)) {
+    for bound in graph.missing().filter_map(|(_, name)| bound(name)) {
         if !bounds.contains(&bound) {
             bounds.push(bound);
             blocks.push(marker(bound));
@@ -285,7 +284,7 @@ fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
             Resolution::Common { bytes, alignment, .. } => {
                 room(Content::Common { global: id }, bytes, alignment);
             }
-            Resolution::None if *global.name == *DSO_HANDLE_NAME => {
+            Resolution::None if graph.is_name(id, DSO_HANDLE_NAME) => {
                 room(Content::DsoHandle, 8, 8);
             }
             _ => {}

@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::link::arch::edge::{Formula, ThreadModel};
-use crate::link::graph::link_graph::{Global, Input, LinkGraph, Resolution, Site};
+use crate::link::graph::link_graph::{Input, LinkGraph, Resolution, Site};
 use crate::link::graph::provided::TLS_MODULE_BASE_NAME;
 use crate::link::read::parsed::{Place, Role, Section};
 
@@ -67,12 +67,14 @@ fn objection_to_kind(graph: &LinkGraph, site: &Site<'_>) -> Option<String> {
     let (is_thread, definer) = match graph.globals.get(site.binding() as usize) {
         None if site.symbol().is_thread == wants_thread => return None,
         None => (site.symbol().is_thread, site.input.object.name()),
-        Some(Global { name, resolution, .. }) => match *resolution {
+        Some(global) => match global.resolution {
             Resolution::Here { thread, .. } if thread == wants_thread => return None,
             Resolution::Here { input, thread, .. } => (thread, name_of(input)),
             Resolution::Common { input, .. } => (false, name_of(input)),
             Resolution::External(found) => (found.thread, "something outside of the link"),
-            Resolution::None if **name == *TLS_MODULE_BASE_NAME => (true, "the linker"),
+            Resolution::None if graph.is_name(site.binding(), TLS_MODULE_BASE_NAME) => {
+                (true, "the linker")
+            }
             Resolution::None if wants_thread && !site.symbol().weak => {
                 return Some(
                     "this thread-local variable is undefined; link the object, or open the shared \

@@ -121,7 +121,7 @@ impl Layout {
     /// Sets the address of a name that was [defined as external](LinkGraph::define_external) before its address was known. Its
     /// other properties stay.
     pub fn locate_external(&mut self, name: &str, address: ExecutorAddr) {
-        let Some(id) = self.graph.id_of(name) else { return };
+        let Some(id) = self.graph.names.number(name) else { return };
         if let Resolution::External(found) = &mut self.graph.globals[id as usize].resolution {
             found.address = address;
         }
@@ -254,7 +254,7 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
     let mut placed = HashMap::new();
     let mut sets: HashMap<&str, (Spot, Spot)> = HashMap::new();
     let mut define = |name: &str, at| {
-        if let Some(global) = graph.id_of(name)
+        if let Some(global) = graph.names.number(name)
             && graph.globals[global as usize].resolution == Resolution::None
         {
             placed.insert(global, at);
@@ -284,16 +284,16 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             | Content::IfuncSlots => {}
         }
     }
-    for global in graph.globals.iter().filter(|global| global.resolution == Resolution::None) {
-        if let Some((section, is_start)) = section_bound(&global.name)
+    for (_, name) in graph.missing() {
+        if let Some((section, is_start)) = section_bound(name)
             && let Some((start, stop)) = sets.get(section)
         {
-            define(&global.name, if is_start { *start } else { *stop });
+            define(name, if is_start { *start } else { *stop });
         }
-        if let Some(bound) = bound(&global.name)
+        if let Some(bound) = bound(name)
             && let Some((_, block)) = bounds.iter().find(|(other, _)| *other == bound)
         {
-            define(&global.name, (*block, 0));
+            define(name, (*block, 0));
         }
     }
     placed.extend(commons);

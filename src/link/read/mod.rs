@@ -5,6 +5,8 @@
 pub(super) mod archive;
 pub(super) mod eh_frame;
 mod elf;
+pub(super) mod name_map;
+pub(super) mod name_table;
 pub(super) mod names;
 pub(super) mod object_cache;
 pub(super) mod object_file;

@@ -5,14 +5,10 @@
 //! Invariant: equal names have equal hashes in one process. Another process hashes differently, so that no file can be made
 //! whose names all fall together.
 
-use std::collections::HashMap;
 use std::hash::BuildHasher;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
-
-/// Values by name.
-pub(crate) type NameMap<V> = HashMap<Arc<str>, V, RandomState>;
 
 /// The hash of a name.
 pub(in crate::link) fn hash(name: &[u8]) -> u64 {

@@ -85,9 +85,9 @@ impl<'a> LinkMap<'a> {
         let functions = layout.graph.thread_functions;
         // The executor's function for thread-locals is no name of the program.
         let is_name = |(id, _): &(u32, _)| functions.is_none_or(|one| one.global != *id);
-        let external = |(_, (global, meant)): (u32, (&'a Global, &u64))| match global.resolution {
+        let external = |(id, (global, meant)): (u32, (&Global, &u64))| match global.resolution {
             Resolution::External(found) => {
-                Some((&*global.name, MappedExternal { found, meant: *meant }))
+                Some((layout.graph.names.text(id), MappedExternal { found, meant: *meant }))
             }
             _ => None,
         };
@@ -119,7 +119,7 @@ fn rooms<'a>(layout: &'a Layout, addresses: &Addresses) -> HashMap<&'a str, u64>
     let mut rooms = HashMap::new();
     for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
         let name = match &block.content {
-            Content::Common { global } => &*layout.graph.globals[*global as usize].name,
+            Content::Common { global } => layout.graph.names.text(*global),
             Content::DsoHandle => DSO_HANDLE_NAME,
             _ => continue,
         };

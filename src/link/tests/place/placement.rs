@@ -207,7 +207,7 @@ fn places_in_code_have_names() {
     assert_eq!(locate(at("bare") + 2), None, "past the end of the section");
     assert_eq!(locate(BASES[0] - 1), None);
     assert!(image.symbols.get("outer").unwrap().callable);
-    assert!(image.symbols.iter().any(|(name, _)| &**name == "sized"));
+    assert!(image.symbols.iter().any(|(name, _)| name == "sized"));
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Values by name.
+//!
+//! Invariant: the last value is there, so a map without values takes no memory for them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::name_table::NameTable;
+use super::names;
+use crate::error::{Error, Result};
+
+/// Values by name. Maps of one link share its table of names.
+#[derive(Clone)]
+pub(crate) struct NameMap<V> {
+    names: Arc<NameTable>,
+    /// By the number of the name.
+    values: Vec<Option<V>>,
+}
+
+impl<V> NameMap<V> {
+    /// A map of these values, by the numbers of their names.
+    pub(in crate::link) fn new(names: Arc<NameTable>, mut values: Vec<Option<V>>) -> Self {
+        let used = values.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        values.truncate(used);
+        if used == 0 {
+            values = Vec::new();
+        }
+        Self { names, values }
+    }
+
+    /// The value of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&V> {
+        // Most maps of hidden names are empty.
+        if self.is_empty() {
+            return None;
+        }
+        self.values.get(self.names.number(name)? as usize)?.as_ref()
+    }
+
+    /// Sets the value of a name. The first time it copies the names, if another map has them as well.
+    ///
+    /// # Errors
+    ///
+    /// When there are 2^32 names already.
+    pub(crate) fn insert(&mut self, name: &str, value: V) -> Result<()> {
+        let names = Arc::make_mut(&mut self.names);
+        let number = names.intern(name.as_bytes(), names::hash(name.as_bytes()));
+        let number = number.ok_or_else(too_many)? as usize;
+        if number >= self.values.len() {
+            self.values.resize_with(number + 1, || None);
+        }
+        self.values[number] = Some(value);
+        Ok(())
+    }
+
+    /// All names that have values, in the order in which they were first named.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+        let values = (0..).zip(&self.values);
+        values.filter_map(|(number, value)| Some((self.names.text(number), value.as_ref()?)))
+    }
+
+    /// True when no name has a value.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+}
+
+/// The error of a link with more names than numbers.
+pub(in crate::link) fn too_many() -> Error {
+    Error::link("more than 2^32 names in one link")
+}
+
+impl<V> Default for NameMap<V> {
+    fn default() -> Self {
+        Self { names: Arc::default(), values: Vec::new() }
+    }
+}
+
+impl<V> fmt::Debug for NameMap<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameMap").field("names", &self.names.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_with_the_same_names_change_apart() {
+        let mut names = NameTable::default();
+        for name in ["a", "b", "c"] {
+            names.intern(name.as_bytes(), names::hash(name.as_bytes()));
+        }
+        let names = Arc::new(names);
+        let mut one = NameMap::new(Arc::clone(&names), vec![None, Some(1), None]);
+        let mut other = NameMap::<i32>::new(names, vec![None, None, None]);
+        assert!(!one.is_empty() && other.is_empty());
+        assert_eq!((one.get("a"), one.get("b"), one.get("d")), (None, Some(&1), None));
+        one.insert("d", 4).unwrap();
+        one.insert("b", 2).unwrap();
+        other.insert("c", 3).unwrap();
+        assert_eq!(one.iter().collect::<Vec<_>>(), [("b", &2), ("d", &4)]);
+        assert_eq!(other.iter().collect::<Vec<_>>(), [("c", &3)]);
+    }
+}

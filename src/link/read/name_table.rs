@@ -1,0 +1,141 @@
+//! Names, each once, with numbers.
+//!
+//! The bytes of all names lie behind each other, so a name costs no allocation of its own.
+//!
+//! Invariant: numbers count from 0, in the order in which the names were added, and never change.
+
+use std::fmt;
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+
+use super::names;
+
+/// Names with numbers.
+#[derive(Clone, Default)]
+pub(in crate::link) struct NameTable {
+    bytes: Vec<u8>,
+    /// Where each name ends in `bytes`. It starts where the one before it ends.
+    ends: Vec<usize>,
+    hashes: Vec<u64>,
+    numbers: HashTable<u32>,
+}
+
+impl NameTable {
+    /// The number of a name with this hash, which is added if it is new; `None` when there are 2^32 already.
+    pub(in crate::link) fn intern(&mut self, name: &[u8], hash: u64) -> Option<u32> {
+        let Self { bytes, ends, hashes, numbers } = self;
+        let is_same = |number: &u32| {
+            hashes[*number as usize] == hash && bytes_at(bytes, ends, *number) == name
+        };
+        match numbers.entry(hash, is_same, |number| hashes[*number as usize]) {
+            Entry::Occupied(entry) => Some(*entry.get()),
+            Entry::Vacant(entry) => {
+                let number = new_number(ends.len())?;
+                entry.insert(number);
+                self.append(name, hash);
+                Some(number)
+            }
+        }
+    }
+
+    /// Adds a name that no look-up finds, and returns its number; `None` when there are 2^32 already.
+    pub(in crate::link) fn add_hidden(&mut self, name: &str) -> Option<u32> {
+        let number = new_number(self.ends.len())?;
+        self.append(name.as_bytes(), names::hash(name.as_bytes()));
+        Some(number)
+    }
+
+    fn append(&mut self, name: &[u8], hash: u64) {
+        self.bytes.extend_from_slice(name);
+        self.ends.push(self.bytes.len());
+        self.hashes.push(hash);
+    }
+
+    /// The number of a name.
+    pub(in crate::link) fn number(&self, name: &str) -> Option<u32> {
+        self.number_of(name.as_bytes(), names::hash(name.as_bytes()))
+    }
+
+    /// The number of the name with these bytes and this hash.
+    pub(in crate::link) fn number_of(&self, name: &[u8], hash: u64) -> Option<u32> {
+        self.numbers.find(hash, |number| self.bytes(*number) == name).copied()
+    }
+
+    /// The name with a number.
+    pub(in crate::link) fn text(&self, number: u32) -> &str {
+        // The reader of objects has checked it.
+        std::str::from_utf8(self.bytes(number)).unwrap_or_default()
+    }
+
+    /// The bytes of the name with a number.
+    pub(in crate::link) fn bytes(&self, number: u32) -> &[u8] {
+        bytes_at(&self.bytes, &self.ends, number)
+    }
+
+    /// The hash of the name with a number.
+    pub(in crate::link) fn hash(&self, number: u32) -> u64 {
+        self.hashes[number as usize]
+    }
+
+    pub(in crate::link) fn len(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// The number of a new name; the last one means none.
+fn new_number(count: usize) -> Option<u32> {
+    u32::try_from(count).ok().filter(|number| *number != u32::MAX)
+}
+
+fn bytes_at<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
+    let at = number as usize;
+    let start = at.checked_sub(1).map_or(0, |before| ends[before]);
+    &bytes[start..ends[at]]
+}
+
+impl fmt::Debug for NameTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameTable").field("names", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intern(table: &mut NameTable, name: &str) -> Option<u32> {
+        table.intern(name.as_bytes(), names::hash(name.as_bytes()))
+    }
+
+    #[test]
+    fn a_name_has_one_number() {
+        let mut table = NameTable::default();
+        let names: Vec<String> = (0..1000).map(|number| format!("name_{number}")).collect();
+        for _ in 0..2 {
+            for (number, name) in (0..).zip(&names) {
+                assert_eq!(intern(&mut table, name), Some(number));
+            }
+        }
+        assert_eq!(table.len(), 1000);
+        assert_eq!((table.text(0), table.text(999)), ("name_0", "name_999"));
+        assert_eq!((table.number("name_7"), table.number("name_")), (Some(7), None));
+    }
+
+    #[test]
+    fn a_hidden_name_is_not_found() {
+        let mut table = NameTable::default();
+        assert_eq!(table.add_hidden("f"), Some(0));
+        assert_eq!(table.number("f"), None);
+        assert_eq!(intern(&mut table, "f"), Some(1));
+        assert_eq!((table.text(0), table.text(1)), ("f", "f"));
+    }
+
+    #[test]
+    fn the_empty_name_is_a_name() {
+        let mut table = NameTable::default();
+        assert_eq!(table.number(""), None);
+        assert_eq!((intern(&mut table, ""), intern(&mut table, "x")), (Some(0), Some(1)));
+        assert_eq!((table.text(0), table.number("")), ("", Some(0)));
+    }
+}
