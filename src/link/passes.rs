@@ -4,9 +4,10 @@
 
 use std::ops::Range;
 
-use super::apply::stripes::{self, Destination};
+use super::apply::stripes::{self, Applied, Destination};
 use super::graph::link_graph::LinkGraph;
 use super::output::image::Image;
+use super::output::symbol_table::SymbolTable;
 use super::place::addresses::Addresses;
 use super::place::check;
 use super::place::layout::Layout;
@@ -18,6 +19,13 @@ use crate::sync::Mutex;
 
 /// What computes the bytes of a piece.
 type Compute<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
+
+/// A part of an image.
+enum Part {
+    Names(SymbolTable),
+    Code(SymbolTable),
+    Bytes(Applied),
+}
 
 impl LinkGraph {
     /// Decides what is loaded, and gives it its place in the three stripes.
@@ -147,8 +155,23 @@ impl Layout {
         let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
         self.check_bases(bases, thread_offset)?;
         let addresses = Addresses::new(self, bases, thread_offset);
-        let applied = stripes::fill(self, &addresses, destination)?;
-        let image = Image::new(self, &addresses, bases, &applied);
+        let pieces = stripes::pieces(self);
+        let weight = self.stored_bytes.iter().sum();
+        // The names come first: they are the largest pieces of work.
+        let parts = self.graph.threads.map(2 + pieces.len(), weight, |item| match item {
+            0 => Ok(Part::Names(SymbolTable::of_definitions(self, &addresses))),
+            1 => Ok(Part::Code(SymbolTable::of_code(self, &addresses))),
+            piece => pieces[piece - 2].fill(self, &addresses, destination).map(Part::Bytes),
+        });
+        let (mut applied, mut symbols) = (Applied::default(), SymbolTable::default());
+        for part in parts {
+            match part? {
+                Part::Names(names) => symbols = names,
+                Part::Code(code) => symbols = symbols.with_code(code),
+                Part::Bytes(part) => applied += part,
+            }
+        }
+        let image = Image::new(self, &addresses, bases, &applied, symbols);
         Ok((image, addresses))
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: every stored block is in one piece, and each of its relocations is applied once.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use super::fixer::Fixer;
 use crate::addr::Prot;
@@ -27,7 +27,7 @@ pub(in crate::link) struct Applied {
 
 /// Blocks that lie next to each other in a stripe, and the bytes from the first one to the next piece. Or a part of a large
 /// block without relocations.
-struct Piece {
+pub(in crate::link) struct Piece {
     prot: Prot,
     blocks: Range<usize>,
     bytes: Range<u64>,
@@ -44,21 +44,19 @@ impl<F> Destination for F where
 {
 }
 
-/// Computes the bytes of every stored block, piece by piece, in `destination`. Together the pieces are the stored part of each
-/// stripe. Several threads may call it at once, for different pieces.
-///
-/// # Errors
-/// A relocation cannot reach its target, or a stub its GOT entry; the message says which and how to compile for it.
-pub(in crate::link) fn fill(
-    layout: &Layout,
-    addresses: &Addresses,
-    destination: &impl Destination,
-) -> Result<Applied> {
-    let pieces = pieces(layout);
-    let weight = layout.stored_bytes.iter().sum();
-    let parts = layout.graph.threads.map(pieces.len(), weight, |at| {
+impl Piece {
+    /// Computes the bytes of the piece's blocks in `destination`.
+    ///
+    /// # Errors
+    /// A relocation cannot reach its target, or a stub its GOT entry; the message says which and how to compile for it.
+    pub(in crate::link) fn fill(
+        &self,
+        layout: &Layout,
+        addresses: &Addresses,
+        destination: &impl Destination,
+    ) -> Result<Applied> {
         let mut applied = Applied::default();
-        let Piece { prot, blocks, bytes: range } = &pieces[at];
+        let Piece { prot, blocks, bytes: range } = self;
         destination(*prot, range.clone(), &mut |bytes| {
             if *prot == Prot::Code {
                 bytes.fill(x86_64::CODE_PADDING);
@@ -69,18 +67,19 @@ pub(in crate::link) fn fill(
             Ok(())
         })?;
         Ok(applied)
-    });
-    parts.into_iter().try_fold(Applied::default(), |all, part: Result<Applied>| {
-        let part = part?;
-        Ok(Applied {
-            loads_relaxed: all.loads_relaxed + part.loads_relaxed,
-            relocations: all.relocations + part.relocations,
-        })
-    })
+    }
 }
 
-/// Cuts the stripes into pieces that fit into a cache, at words: two threads never store to one word.
-fn pieces(layout: &Layout) -> Vec<Piece> {
+impl AddAssign for Applied {
+    fn add_assign(&mut self, part: Applied) {
+        self.loads_relaxed += part.loads_relaxed;
+        self.relocations += part.relocations;
+    }
+}
+
+/// The pieces of a layout, which together are the stored part of each stripe. They fit into a cache, and are cut at words: two
+/// threads never store to one word.
+pub(in crate::link) fn pieces(layout: &Layout) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (at, block) in layout.blocks.iter().enumerate().filter(|(_, one)| one.rank.is_stored()) {
         let end = layout.stored_bytes[block.prot.index()];

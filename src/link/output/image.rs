@@ -159,6 +159,7 @@ impl Image {
         addresses: &Addresses,
         bases: [ExecutorAddr; 3],
         applied: &Applied,
+        symbols: SymbolTable,
     ) -> Image {
         Image {
             stripes: [const { Vec::new() }; 3],
@@ -169,7 +170,7 @@ impl Image {
             fini: addresses.range(layout, |r| matches!(r, Rank::FiniRoutine | Rank::Fini(_))),
             ifuncs: ifuncs(addresses),
             threads: thread_block(layout, addresses, bases),
-            symbols: SymbolTable::collect(layout, addresses),
+            symbols,
             variables: variables(layout, addresses),
             stats: LinkStats {
                 objects: layout.graph.inputs.len() as u64,

@@ -1,20 +1,19 @@
 //! The names of an image, to find definitions and to describe addresses in crashes.
 //!
-//! Invariant: `functions` is sorted by start.
+//! Invariant: plain data, which keeps no object alive.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::addr::{AddrRange, ExecutorAddr, Prot};
-use crate::link::arch::x86_64::STUB_BYTES;
+use super::function_table::FunctionTable;
+use crate::addr::{AddrRange, ExecutorAddr};
 use crate::link::graph::interface::External;
 use crate::link::graph::link_graph::Resolution;
 use crate::link::graph::provided::DSO_HANDLE_NAME;
 use crate::link::place::addresses::Addresses;
-use crate::link::place::layout::{Layout, NO_BLOCK};
+use crate::link::place::layout::Layout;
 use crate::link::read::name_map::NameMap;
-use crate::link::read::parsed::{Place, SymbolKind};
+use crate::link::read::parsed::SymbolKind;
 
 /// The names that an image defines, and all functions in it.
 ///
@@ -41,10 +40,7 @@ pub struct SymbolTable {
     hidden: Arc<NameMap<Definition>>,
     /// `__dso_handle`, which is not for others.
     dso_handle: Option<ExecutorAddr>,
-    functions: Vec<Function>,
-    /// The names of the functions, one after the other.
-    text: String,
-    objects: Vec<Arc<str>>,
+    functions: FunctionTable,
 }
 
 /// A definition that others may use.
@@ -89,19 +85,14 @@ impl From<&Definition> for External {
     }
 }
 
-struct Function {
-    start: u64,
-    end: u64,
-    name: Range<u32>,
-    object: u32,
-}
-
 impl Layout {
     /// The names and functions of the link, for stripes at `bases`: the same that [`fixup`](Self::fixup) returns in the image.
     /// The addresses of externals need not be known yet, so links can refer to each other in a circle.
     #[must_use]
     pub fn symbols(&self, bases: [ExecutorAddr; 3], thread_offset: i64) -> SymbolTable {
-        SymbolTable::collect(self, &Addresses::new(self, bases, thread_offset))
+        let addresses = Addresses::new(self, bases, thread_offset);
+        let code = SymbolTable::of_code(self, &addresses);
+        SymbolTable::of_definitions(self, &addresses).with_code(code)
     }
 }
 
@@ -140,24 +131,13 @@ impl SymbolTable {
     /// Describes an address as "function+0x12 (object.o)"; `None` outside of all functions.
     #[must_use]
     pub fn locate(&self, addr: ExecutorAddr) -> Option<String> {
-        let addr = addr.get();
-        let after = self.functions.partition_point(|function| function.start <= addr);
-        let nearest = self.functions[..after].last()?.start;
-        let first = self.functions.partition_point(|function| function.start < nearest);
-        let function = self.functions[first..after].iter().find(|f| addr < f.end)?;
-        let name = self.text.get(function.name.start as usize..function.name.end as usize)?;
-        let object = &self.objects[function.object as usize];
-        Some(format!("{name}+{:#x} ({object})", addr - function.start))
+        self.functions.locate(addr)
     }
 
     /// All functions with their names, by start, local ones and stubs included. A function may have several names, or be a
     /// part of another.
     pub fn functions(&self) -> impl Iterator<Item = (AddrRange, &str)> {
-        self.functions.iter().filter_map(|function| {
-            let name = function.name.start as usize..function.name.end as usize;
-            let [start, end] = [function.start, function.end].map(ExecutorAddr::new);
-            Some((AddrRange { start, end }, self.text.get(name)?))
-        })
+        self.functions.iter()
     }
 
     /// The names of functions that another linker has placed. It defines nothing for others.
@@ -165,29 +145,13 @@ impl SymbolTable {
         object: &str,
         functions: impl IntoIterator<Item = (AddrRange, &'n str)>,
     ) -> SymbolTable {
-        let mut table = SymbolTable::default();
-        let object = table.add_object(&Arc::from(object));
-        for (range, name) in functions {
-            table.add_function(object, name, "", range.start.get(), range.end.get());
-        }
-        let order = |function: &Function| (function.start, std::cmp::Reverse(function.end));
-        table.functions.sort_by_key(order);
-        table
+        let functions = FunctionTable::of_functions(object, functions);
+        SymbolTable { functions, ..SymbolTable::default() }
     }
 
-    /// Collects the names of a layout at its addresses.
-    pub(in crate::link) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
-        let mut table = SymbolTable::default();
-        table.collect_definitions(layout, addresses);
-        table.collect_functions(layout, addresses);
-        table.sort_functions(layout, addresses);
-        table
-    }
-
-    fn collect_definitions(&mut self, layout: &Layout, addresses: &Addresses) {
+    /// Collects the definitions of a layout at its addresses.
+    pub(in crate::link) fn of_definitions(layout: &Layout, addresses: &Addresses) -> SymbolTable {
         let graph = &layout.graph;
-        let handle = graph.names.number(DSO_HANDLE_NAME);
-        self.dso_handle = handle.map(|id| ExecutorAddr::new(addresses.globals[id as usize]));
         let [mut definitions, mut hidden] = [vec![None; graph.globals.len()], Vec::new()];
         for (id, (global, address)) in graph.globals.iter().zip(&addresses.globals).enumerate() {
             let address = ExecutorAddr::new(*address);
@@ -211,97 +175,24 @@ impl SymbolTable {
             }
         }
         let named = |values| Arc::new(NameMap::new(Arc::clone(&graph.names), values));
-        (self.definitions, self.hidden) = (named(definitions), named(hidden));
-    }
-
-    /// Every object's own functions, even if their names are bound to definitions elsewhere, and the stubs.
-    fn collect_functions(&mut self, layout: &Layout, addresses: &Addresses) {
-        let parts = layout.graph.map_inputs(|input_id, input| {
-            let mut part = SymbolTable::default();
-            for symbol in input.object.symbols() {
-                let Place::Section(section) = symbol.place else { continue };
-                let is_function = match symbol.kind {
-                    SymbolKind::Function | SymbolKind::Ifunc => true,
-                    // Assembler code seldom marks its functions.
-                    SymbolKind::Plain => input.object.section(section).prot == Prot::Code,
-                    _ => false,
-                };
-                let block = layout.block_of[input_id as usize][section as usize];
-                if block == NO_BLOCK || !is_function || symbol.name.is_empty() {
-                    continue;
-                }
-                let start = addresses.blocks[block as usize].wrapping_add(symbol.value);
-                let end = start.saturating_add(symbol.bytes);
-                part.add_function(input_id, input.object.text(symbol.name), "", start, end);
-            }
-            part
-        });
-        self.functions.reserve(parts.iter().map(|part| part.functions.len()).sum());
-        self.text.reserve(parts.iter().map(|part| part.text.len()).sum());
-        for (input, part) in layout.graph.inputs.iter().zip(parts) {
-            self.add_object(input.object.shared_name());
-            let Ok(before) = u32::try_from(self.text.len()) else { continue };
-            self.text.push_str(&part.text);
-            self.functions.extend(part.functions.into_iter().filter_map(|function| {
-                let Range { start, end } = function.name;
-                let name = before.checked_add(start)?..before.checked_add(end)?;
-                Some(Function { name, ..function })
-            }));
-        }
-        let object = self.add_object(&Arc::from("linker stub"));
-        for (number, stub) in (0..).zip(&layout.tables.stubs) {
-            let start = addresses.stubs + number * STUB_BYTES;
-            let name = layout.graph.names.text(stub.global);
-            self.add_function(object, name, "@plt", start, start + STUB_BYTES);
-        }
-        for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
-            let start = addresses.ifunc_stubs + number * STUB_BYTES;
-            let name = layout.graph.inputs[*input as usize].object.symbol_text(*symbol);
-            self.add_function(object, name, "@plt", start, start + STUB_BYTES);
+        let handle = graph.names.number(DSO_HANDLE_NAME);
+        SymbolTable {
+            definitions: named(definitions),
+            hidden: named(hidden),
+            dso_handle: handle.map(|id| ExecutorAddr::new(addresses.globals[id as usize])),
+            functions: FunctionTable::default(),
         }
     }
 
-    fn add_object(&mut self, name: &Arc<str>) -> u32 {
-        self.objects.push(Arc::clone(name));
-        u32::try_from(self.objects.len() - 1).unwrap_or(u32::MAX)
+    /// Collects the functions of a layout at its addresses.
+    pub(in crate::link) fn of_code(layout: &Layout, addresses: &Addresses) -> SymbolTable {
+        let functions = FunctionTable::collect(layout, addresses);
+        SymbolTable { functions, ..SymbolTable::default() }
     }
 
-    fn add_function(&mut self, object: u32, name: &str, suffix: &str, start: u64, end: u64) {
-        let from = u32::try_from(self.text.len());
-        self.text.push_str(name);
-        self.text.push_str(suffix);
-        if let (Ok(from), Ok(to)) = (from, u32::try_from(self.text.len())) {
-            self.functions.push(Function { start, end, name: from..to, object });
-        }
-    }
-
-    /// Sorts the functions by start, the largest first. A label without a size is dropped if it lies inside a function that
-    /// has one. Otherwise it reaches to the next function, or to the end of its block.
-    fn sort_functions(&mut self, layout: &Layout, addresses: &Addresses) {
-        self.functions.sort_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
-        let mut covered = 0;
-        self.functions.retain(|function| {
-            let is_sized = function.end > function.start;
-            covered = covered.max(function.end);
-            is_sized || function.start >= covered
-        });
-        if self.functions.iter().all(|function| function.end > function.start) {
-            return;
-        }
-        let mut block_ends: Vec<(u64, u64)> = Vec::with_capacity(layout.blocks.len());
-        for (block, address) in layout.blocks.iter().zip(&addresses.blocks) {
-            block_ends.push((*address, address + block.bytes));
-        }
-        block_ends.sort_unstable();
-        let mut next_start = u64::MAX;
-        for function in self.functions.iter_mut().rev() {
-            if function.end == function.start {
-                let after = block_ends.partition_point(|(block, _)| *block <= function.start);
-                let end = after.checked_sub(1).map_or(function.start, |at| block_ends[at].1);
-                function.end = end.min(next_start);
-            }
-            next_start = function.start;
-        }
+    /// The same definitions, with the functions of `code`.
+    pub(in crate::link) fn with_code(self, code: SymbolTable) -> SymbolTable {
+        SymbolTable { functions: code.functions, ..self }
     }
 }
 
