@@ -38,6 +38,28 @@ fn thread_locals_that_a_constructor_has_used() {
     }
 }
 
+/// `libNAME.so` may be a linker script, as that of libm is. It names the library to open.
+#[test]
+fn one_that_a_linker_script_names() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path().to_str().expect("a plain path");
+    for (number, name) in [("1", "libpart.so.1"), ("42", "libnamed.so")] {
+        let source = format!("int part(void) {{ return {number}; }}");
+        std::fs::write(folder.path().join("part.c"), source).expect("written");
+        assert!(compile(folder.path(), "cc", &["-fPIC", "-shared", "part.c", "-o", name]));
+    }
+    let script =
+        format!("/* a script */\nGROUP ( {path}/libnamed.so AS_NEEDED ( {path}/libgone.so.2 ) )\n");
+    std::fs::write(folder.path().join("libpart.so"), script).expect("written");
+    let main = "int part(void); int main(void) { return part(); }";
+    std::fs::write(folder.path().join("main.c"), main).expect("written");
+    assert!(compile(folder.path(), "cc", &["-fPIC", "-c", "main.c"]));
+    let object = folder.path().join("main.o");
+    let ours = farcall_run(&[object, format!("-L{path}").into(), "-lpart".into()], &[]);
+    let ended = run_to_end(ours, b"");
+    assert_eq!(ended.status, 42, "{ended}");
+}
+
 /// A runtime with stacks of its own, whose threads the linked code starts.
 #[test]
 fn a_program_in_go() {

@@ -35,6 +35,9 @@ const GCC_FOLDER: &str = "/usr/lib/gcc/x86_64-linux-gnu";
 /// The largest file that is read, in bytes. The largest archives have a tenth of that.
 const INPUT_BYTES_MAX: u64 = 4 << 30;
 
+/// The largest linker script that is read, in bytes. Those of the C library have some 200.
+const SCRIPT_BYTES_MAX: u64 = 4 << 10;
+
 /// The smallest file that is mapped, in bytes. Reading a smaller one takes less time than the faults on its pages.
 const MAPPED_BYTES_MIN: u64 = 256 << 10;
 
@@ -247,7 +250,7 @@ fn find_library(name: &str, folders: &[PathBuf]) -> Option<Library> {
     None
 }
 
-/// `libNAME.so`, unless it is a linker script, or the first `libNAME.so.VERSION`.
+/// `libNAME.so`, the library that it names if it is a linker script, or the first `libNAME.so.VERSION`.
 fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
     let plain = folder.join(name);
     let is_elf = |path: &Path| {
@@ -259,6 +262,9 @@ fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
     if is_elf(&plain) {
         return Some(plain);
     }
+    if let Some(named) = named_by_script(&plain).into_iter().find(|path| is_elf(path)) {
+        return Some(named);
+    }
     let prefix = format!("{name}.");
     let entries = std::fs::read_dir(folder).ok()?;
     let versions = entries.flatten().map(|entry| entry.path()).filter(|path| {
@@ -266,4 +272,12 @@ fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
         name.is_some_and(|name| name.starts_with(&prefix)) && is_elf(path)
     });
     versions.min()
+}
+
+/// The shared libraries that a linker script names, as `GROUP ( /lib/libm.so.6 AS_NEEDED ( /lib/libmvec.so.1 ) )` does.
+fn named_by_script(path: &Path) -> Vec<PathBuf> {
+    let script =
+        File::open(path).map(|file| file.take(SCRIPT_BYTES_MAX)).and_then(io::read_to_string);
+    let words = script.iter().flat_map(|text| text.split([' ', '\n', '\t', '(', ')', ',']));
+    words.filter(|word| word.starts_with('/') && word.contains(".so")).map(PathBuf::from).collect()
 }
