@@ -6,11 +6,15 @@ use super::page_allocator::PageAllocator;
 use super::pages::Part;
 use crate::error::Result;
 use crate::limits::{PAGE_BYTES, STORED_ZERO_FILL_BYTES_MAX};
+use crate::parallel::Threads;
 use crate::shm::Segment;
 use crate::{AddrRange, ExecutorAddr};
 
 /// The kernel puts memory behind this many pages at a time.
 const BACK_PAGES: u64 = (64 << 10) / PAGE_BYTES;
+
+/// A thread does so for this many bytes at a time. That takes about ten times as long as starting a thread.
+const BACK_PIECE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Stripe {
@@ -72,13 +76,24 @@ impl Stripe {
         }
         let beyond = (target > backed).then_some((backed, target - backed));
         for (first, count) in holes.iter().copied().chain(beyond) {
-            if let Err(error) = self.segment.back(first * PAGE_BYTES, count * PAGE_BYTES) {
+            if let Err(error) = self.back_range(first * PAGE_BYTES, count * PAGE_BYTES) {
                 holes.into_iter().for_each(|(first, count)| pages.holes.free(first, count));
                 return Err(error);
             }
         }
         pages.backed = target;
         Ok(())
+    }
+
+    /// Puts memory behind a range of bytes. Several threads share a large one.
+    fn back_range(&self, start: u64, bytes: u64) -> Result<()> {
+        let threads = Threads { most: None, bytes_min: BACK_PIECE_BYTES };
+        let pieces = usize::try_from(bytes.div_ceil(BACK_PIECE_BYTES)).unwrap_or(usize::MAX);
+        let backed = threads.map(pieces, bytes, |piece| {
+            let from = piece as u64 * BACK_PIECE_BYTES;
+            self.segment.back(start + from, (bytes - from).min(BACK_PIECE_BYTES))
+        });
+        backed.into_iter().collect()
     }
 
     /// Makes pages holes, without memory and zero.

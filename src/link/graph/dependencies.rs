@@ -42,7 +42,7 @@ enum Meant {
     /// The section with this number, over all inputs.
     Section(usize),
     /// A global that the graph does not define.
-    Outside(usize),
+    Outside(u32),
     Nothing,
 }
 
@@ -54,9 +54,9 @@ struct Sections<'a> {
     /// Another section of the same set, or the section itself.
     parent: Vec<usize>,
     /// For each section the globals that it defines.
-    names: Vec<Vec<usize>>,
+    names: Vec<Vec<u32>>,
     /// For each section the globals that it refers to.
-    on: Vec<Vec<usize>>,
+    on: Vec<Vec<u32>>,
 }
 
 impl LinkGraph {
@@ -78,7 +78,7 @@ impl<'a> Sections<'a> {
         }
         let (names, on) = (vec![Vec::new(); count], vec![Vec::new(); count]);
         let mut sections = Self { graph, first, parent: (0..count).collect(), names, on };
-        for (global, one) in graph.globals.iter().enumerate() {
+        for (global, one) in (0..).zip(&graph.globals) {
             if let Resolution::Here { input, symbol, .. } = one.resolution
                 && let Meant::Section(section) = sections.place(input, symbol)
             {
@@ -89,7 +89,7 @@ impl<'a> Sections<'a> {
     }
 
     /// Looks at every relocation. Returns for each input the globals that unwinding its code needs.
-    fn connect(&mut self) -> Vec<Vec<usize>> {
+    fn connect(&mut self) -> Vec<Vec<u32>> {
         let graph = self.graph;
         let mut of_unwinding = vec![Vec::new(); graph.inputs.len()];
         for (input_id, input) in (0..).zip(&graph.inputs) {
@@ -123,7 +123,7 @@ impl<'a> Sections<'a> {
     }
 
     /// The globals to use for a section that a record refers to: its name, or else what the section refers to.
-    fn described(&self, section: usize) -> Vec<usize> {
+    fn described(&self, section: usize) -> Vec<u32> {
         if let Some(name) = self.names[section].first() {
             return vec![*name];
         }
@@ -142,8 +142,8 @@ impl<'a> Sections<'a> {
         meant.collect()
     }
 
-    fn groups(&mut self, of_unwinding: &[Vec<usize>]) -> Vec<Dependencies> {
-        let mut sets: BTreeMap<usize, (Vec<usize>, BTreeSet<usize>)> = BTreeMap::new();
+    fn groups(&mut self, of_unwinding: &[Vec<u32>]) -> Vec<Dependencies> {
+        let mut sets: BTreeMap<usize, (Vec<u32>, BTreeSet<u32>)> = BTreeMap::new();
         for section in 0..self.parent.len() {
             let root = self.root(section);
             let (symbols, on) = sets.entry(root).or_default();
@@ -153,8 +153,8 @@ impl<'a> Sections<'a> {
                 on.extend(&of_unwinding[self.split(section).0]);
             }
         }
-        let name = |global: usize| Arc::from(self.graph.names.text(global as u32));
-        let group = |(symbols, mut on): (Vec<usize>, BTreeSet<usize>)| {
+        let name = |global| Arc::from(self.graph.names.text(global));
+        let group = |(symbols, mut on): (Vec<u32>, BTreeSet<u32>)| {
             symbols.iter().for_each(|symbol| {
                 on.remove(symbol);
             });
@@ -173,7 +173,7 @@ impl<'a> Sections<'a> {
         match global.resolution {
             Resolution::Here { input, symbol, .. } => self.place(input, symbol),
             Resolution::Common { .. } => Meant::Nothing,
-            Resolution::None | Resolution::External(_) => Meant::Outside(binding as usize),
+            Resolution::None | Resolution::External(_) => Meant::Outside(binding),
         }
     }
 

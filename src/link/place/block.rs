@@ -173,7 +173,7 @@ pub(in crate::link) fn collect(
             block.rank = Rank::LargeZeroFill;
         }
     }
-    blocks.sort_by_key(|block| (block.prot, block.rank));
+    blocks.sort_by_cached_key(|block| (block.prot, block.rank));
     Ok(blocks)
 }
 
