@@ -265,6 +265,11 @@ fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
     if let Some(named) = named_by_script(&plain).into_iter().find(|path| is_elf(path)) {
         return Some(named);
     }
+    // Most have one digit. A folder of all libraries takes longer to read than hello to link.
+    let mut numbered = (0..10).map(|version| folder.join(format!("{name}.{version}")));
+    if let Some(numbered) = numbered.find(|path| is_elf(path)) {
+        return Some(numbered);
+    }
     let prefix = format!("{name}.");
     let entries = std::fs::read_dir(folder).ok()?;
     let versions = entries.flatten().map(|entry| entry.path()).filter(|path| {
