@@ -141,6 +141,7 @@ pub(in crate::link) fn collect(
     let routines = Routines::collect(graph);
     let of_inputs = graph.map_inputs(|input_id, input| {
         let mut blocks = Vec::with_capacity(input.object.sections().len());
+        let mut stored_zero_fill = 0_u64;
         for (section_id, section) in input.kept_sections() {
             let mut block = section_block(graph, &routines, input_id, section_id);
             if section.is_named
@@ -157,14 +158,27 @@ pub(in crate::link) fn collect(
                 block.rank = Rank::Named(*number);
                 block.prot = *prot;
             }
+            if section.content.is_none() && block.rank.is_stored() {
+                stored_zero_fill = stored_zero_fill.saturating_add(section.bytes);
+            }
             blocks.push(block);
         }
-        Ok(blocks)
+        Ok((blocks, stored_zero_fill))
     });
     let of_inputs = of_inputs.into_iter().collect::<Result<Vec<_>>>()?;
-    let mut blocks = Vec::with_capacity(of_inputs.iter().map(Vec::len).sum());
-    of_inputs.into_iter().for_each(|of_input| blocks.extend(of_input));
-    limit_stored_zero_fill(graph, &blocks)?;
+    let mut blocks = Vec::with_capacity(of_inputs.iter().map(|(blocks, _)| blocks.len()).sum());
+    let mut stored_zero_fill = 0_u64;
+    for (input, (of_input, bytes)) in graph.inputs.iter().zip(of_inputs) {
+        blocks.extend(of_input);
+        stored_zero_fill = stored_zero_fill.saturating_add(bytes);
+        if stored_zero_fill > RELOCATED_ZERO_FILL_BYTES_MAX {
+            return Err(Error::link(format!(
+                "{}: {stored_zero_fill} bytes of zero fill with relocations, and \
+                 {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
+                input.object.name()
+            )));
+        }
+    }
     add_rooms(graph, &mut blocks);
     add_tables(tables, ifuncs, &mut blocks);
     add_routines(&routines, &mut blocks);
@@ -179,29 +193,6 @@ pub(in crate::link) fn collect(
 
 /// Zero fill of this size is large.
 const LARGE_BYTES: u64 = 16 << 20;
-
-/// Refuses more zero fill with relocations, which is stored, than the limit.
-fn limit_stored_zero_fill(graph: &LinkGraph, blocks: &[Block]) -> Result<()> {
-    let mut total = 0_u64;
-    for block in blocks {
-        let Content::Section { input, section } = block.content else { continue };
-        let object = &graph.inputs[input as usize].object;
-        let section = object.section(section);
-        if section.content.is_some() || !block.rank.is_stored() {
-            continue;
-        }
-        total = total.saturating_add(section.bytes);
-        if total > RELOCATED_ZERO_FILL_BYTES_MAX {
-            return Err(Error::link(format!(
-                "{}: section {}: {total} bytes of zero fill with relocations, and \
-                 {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
-                object.name(),
-                object.text(section.name)
-            )));
-        }
-    }
-    Ok(())
-}
 
 fn section_block(graph: &LinkGraph, routines: &Routines, input: u32, section_id: u32) -> Block {
     let object = &graph.inputs[input as usize].object;
