@@ -50,6 +50,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "sps",
             "types",
             "task",
+            "parallel",
             "link",
             "jit",
             "shm",

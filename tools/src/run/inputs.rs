@@ -281,6 +281,9 @@ fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
 
 /// The shared libraries that a linker script names, as `GROUP ( /lib/libm.so.6 AS_NEEDED ( /lib/libmvec.so.1 ) )` does.
 fn named_by_script(path: &Path) -> Vec<PathBuf> {
+    if !path.is_file() {
+        return Vec::new();
+    }
     let script =
         File::open(path).map(|file| file.take(SCRIPT_BYTES_MAX)).and_then(io::read_to_string);
     let words = script.iter().flat_map(|text| text.split([' ', '\n', '\t', '(', ')', ',']));
