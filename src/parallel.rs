@@ -17,7 +17,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Threads {
     /// The most of them; `None` for as many as the process has CPUs.
     pub(crate) most: Option<NonZeroUsize>,
-    /// The least work for each, in bytes to read.
+    /// The least work for each, in bytes to read or to write.
     pub(crate) bytes_min: u64,
 }
 
@@ -35,7 +35,7 @@ impl Threads {
         if useful < 2 { 1 } else { useful.min(self.most.map_or_else(cpus, NonZeroUsize::get)) }
     }
 
-    /// `work` of each number below `items`, in their order. `weight` is about the bytes that all of it reads.
+    /// `work` of each number below `items`, in their order. `weight` is about the bytes that all of it reads or writes.
     pub(crate) fn map<T: Send>(
         self,
         items: usize,

@@ -22,7 +22,7 @@ double f(double a, double b) { return a + b; }
 void scale(double *x, long n) { for (long at = 0; at < n; at++) x[at] = x[at] * 1.0000001 + 0.5; }
 """
 CALLS = 2_000
-# A call over 64 MiB takes about this long: neither side sleeps meanwhile.
+# A call over 64 MiB takes less: neither side sleeps meanwhile.
 ARRAY_SPIN_SECONDS = 0.02
 
 

@@ -94,7 +94,7 @@ impl Function {
 /// `ValueError` when it is negative, or no number.
 pub(crate) fn seconds(number: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(number)
-        .map_err(|_| PyValueError::new_err(format!("a time of {number} seconds")))
+        .map_err(|_| PyValueError::new_err(format!("{number} is no number of seconds")))
 }
 
 #[pymethods]

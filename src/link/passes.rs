@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::apply::stripes::{self, Applied, Destination};
 use super::graph::link_graph::LinkGraph;
+use super::output::function_table::FunctionTable;
 use super::output::image::Image;
 use super::output::symbol_table::SymbolTable;
 use super::place::addresses::Addresses;
@@ -23,7 +24,7 @@ type Compute<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
 /// A part of an image.
 enum Part {
     Names(SymbolTable),
-    Code(SymbolTable),
+    Functions(FunctionTable),
     Bytes(Applied),
 }
 
@@ -159,18 +160,20 @@ impl Layout {
         let weight = self.stored_bytes.iter().sum();
         // The names come first: they are the largest pieces of work.
         let parts = self.graph.threads.map(2 + pieces.len(), weight, |item| match item {
-            0 => Ok(Part::Names(SymbolTable::of_definitions(self, &addresses))),
-            1 => Ok(Part::Code(SymbolTable::of_code(self, &addresses))),
+            0 => Ok(Part::Names(SymbolTable::collect(self, &addresses))),
+            1 => Ok(Part::Functions(FunctionTable::collect(self, &addresses))),
             piece => pieces[piece - 2].fill(self, &addresses, destination).map(Part::Bytes),
         });
-        let (mut applied, mut symbols) = (Applied::default(), SymbolTable::default());
+        let (mut names, mut functions) = (None, FunctionTable::default());
+        let mut applied = Applied::default();
         for part in parts {
             match part? {
-                Part::Names(names) => symbols = names,
-                Part::Code(code) => symbols = symbols.with_code(code),
+                Part::Names(table) => names = Some(table),
+                Part::Functions(table) => functions = table,
                 Part::Bytes(part) => applied += part,
             }
         }
+        let symbols = names.unwrap_or_default().with_functions(functions);
         let image = Image::new(self, &addresses, bases, &applied, symbols);
         Ok((image, addresses))
     }

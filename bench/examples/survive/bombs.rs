@@ -35,7 +35,7 @@ const BOMBS: &str = "
 const NAMES: [&str; 5] = ["memory", "forks", "busy", "descriptors", "stack"];
 /// How long a bomb may run before the host kills its executor.
 const FUSE: Duration = Duration::from_millis(100);
-/// How long a dead executor's next one waits, where it does: 1.5 ms of work for some 100 deaths a second are a bomb, too.
+/// How long the host waits before it starts the next executor. A hundred starts a second, of 1.5 ms each, are a bomb, too.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How long calls are timed without a bomb and with it, in turns.
 const TURN: Duration = Duration::from_millis(500);

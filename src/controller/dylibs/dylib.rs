@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::defined_handlers::{DefinedHandler, DefinedHandlers};
+use super::definitions::Definitions;
 use super::initial_data::InitialData;
 use super::link_lock::{LinkGuard, LinkLock};
 use super::link_report::{LinkReport, LinkStep};
@@ -17,9 +18,7 @@ use crate::controller::linker::store::Stored;
 use crate::controller::process::handlers::Function;
 use crate::controller::session::{Controller, Session, exit_status};
 use crate::error::{Error, Result};
-use crate::link::{
-    Archive, Archives, Definition, Export, External, LinkGraph, NameMap, ObjectFile,
-};
+use crate::link::{Archive, Archives, Definition, Export, External, LinkGraph, ObjectFile};
 use crate::sps::Bytes;
 use crate::sync::{Mutex, MutexGuard};
 use crate::trace;
@@ -60,9 +59,9 @@ pub(crate) struct State {
     archives: Archives,
     libraries: Vec<String>,
     /// The names that can be looked up. Copies of the executor have the same ones.
-    symbols: Arc<NameMap<Definition>>,
+    symbols: Definitions,
     /// The hidden names, which only objects that the dylib links later may refer to.
-    hidden: Arc<NameMap<Definition>>,
+    hidden: Definitions,
     pub(crate) handle: ExecutorAddr,
     /// The slab of the next link. After code below 2 GiB all links go there, within its reach.
     placement: Placement,
@@ -144,15 +143,15 @@ impl Dylib {
         let External { address, callable, thread, tls_module } = found.into();
         let weak = false;
         let definition = Definition { address, bytes: 0, callable, thread, tls_module, weak };
-        Arc::make_mut(&mut state.symbols).insert(name, definition)
+        state.symbols.insert(name, definition)
     }
 
     /// The dylib with what it has linked, in a session whose executor is a copy.
     pub(crate) fn with_session(&self, session: &Arc<Session>) -> Self {
         let own = self.lock();
         let state = State {
-            symbols: Arc::clone(&own.symbols),
-            hidden: Arc::clone(&own.hidden),
+            symbols: own.symbols.clone(),
+            hidden: own.hidden.clone(),
             handle: own.handle,
             placement: own.placement,
             is_in_copy: true,
@@ -445,8 +444,8 @@ impl Dylib {
         (state.placement, state.handle) = (placement, handle);
         state.linked.push(Arc::new(Linked { memory, initial }));
         let [named, hidden] = symbols.shared();
-        add_names(&mut state.symbols, named)?;
-        add_names(&mut state.hidden, hidden)?;
+        state.symbols.add(named)?;
+        state.hidden.add(hidden)?;
         Ok(report)
     }
 
@@ -464,12 +463,14 @@ impl Dylib {
                 // A weak definition here yields to an earlier one of the dylib. Code reaches hidden data by its distance, so a
                 // hidden definition does not yield when this link goes to another slab.
                 let is_elsewhere = *placement != state.placement;
-                let gives_way = |export: &Export| export.weak && !(export.hidden && is_elsewhere);
-                let weak: Vec<_> = graph.exports().filter(gives_way).collect();
-                for export in weak {
-                    if let Some(definition) = state.known(&export.name) {
-                        graph.define_external(&export.name, definition);
-                    }
+                let gives_way =
+                    |export: &Export<'_>| export.weak && !(export.hidden && is_elsewhere);
+                let earlier =
+                    |export: Export<'_>| Some((export.name.to_owned(), *state.known(export.name)?));
+                let earlier: Vec<_> =
+                    graph.exports().filter(gives_way).filter_map(earlier).collect();
+                for (name, definition) in &earlier {
+                    graph.define_external(name, definition);
                 }
             }
             for undefined in graph.undefined() {
@@ -505,16 +506,6 @@ impl Dylib {
     }
 }
 
-/// Adds names to those of a dylib. Those of its first link are not copied: of a large program they take tens of megabytes.
-fn add_names(names: &mut Arc<NameMap<Definition>>, added: &Arc<NameMap<Definition>>) -> Result<()> {
-    if names.is_empty() {
-        *names = Arc::clone(added);
-        return Ok(());
-    }
-    let names = Arc::make_mut(names);
-    added.iter().try_for_each(|(name, definition)| names.insert(name, *definition))
-}
-
 impl State {
     /// Adds an object to the next link of the dylib with this name.
     fn add(&mut self, object: &ObjectFile, dylib: &str) -> Result<()> {
@@ -523,8 +514,8 @@ impl State {
         // The graph itself compares the objects of one link. Those added before were compared with the dylib then.
         let exports = if self.knows_nothing() { None } else { Some(graph.exports_of_last()) };
         for export in exports.into_iter().flatten().filter(|export| !export.weak) {
-            if self.known(&export.name).is_some() {
-                let (object, name) = (object.name(), &export.name);
+            if self.known(export.name).is_some() {
+                let (object, name) = (object.name(), export.name);
                 return Err(Error::link(format!("{object}: {name} is defined in {dylib} already")));
             }
         }

@@ -1,6 +1,7 @@
 //! Dylibs: objects that are linked, looked up, run and removed together.
 
 pub(super) mod defined_handlers;
+mod definitions;
 pub(crate) mod dylib;
 mod fresh_run;
 mod initial_data;

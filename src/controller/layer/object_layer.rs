@@ -242,14 +242,14 @@ impl MaterializationUnit for ObjectUnit {
 }
 
 fn interface(graph: &LinkGraph) -> Interface {
-    let symbol = |export: Export| {
+    let symbol = |export: Export<'_>| {
         let flags = [
             (!export.hidden, SymbolFlags::EXPORTED),
             (export.weak, SymbolFlags::WEAK),
             (export.callable, SymbolFlags::CALLABLE),
         ];
         let flags = flags.into_iter().filter(|(is_set, _)| *is_set);
-        (export.name, flags.fold(SymbolFlags::NONE, |all, (_, flag)| all | flag))
+        (Arc::from(export.name), flags.fold(SymbolFlags::NONE, |all, (_, flag)| all | flag))
     };
     Interface { symbols: graph.exports().map(symbol).collect(), initializer: None }
 }

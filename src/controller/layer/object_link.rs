@@ -25,7 +25,7 @@ use crate::jit::{
     DependencyGroup, JITDylib, LookupKind, MaterializationResponsibility, Symbol, SymbolFlags,
     SymbolFlagsMap, SymbolLookupFlags, SymbolLookupSet, SymbolMap, SymbolState,
 };
-use crate::link::{Definition, Dependencies, Export, External, Image, LinkGraph};
+use crate::link::{Definition, Dependencies, External, Image, LinkGraph};
 use crate::trace;
 
 /// A link under way.
@@ -76,8 +76,9 @@ impl Link {
         }
         let mut names = Vec::new();
         let owed = self.responsibility.symbols();
-        let lost = graph.exports().filter(|export| !owed.contains_key(&export.name));
-        for Export { name, callable, .. } in lost.collect::<Vec<_>>() {
+        let lost = graph.exports().filter(|export| !owed.contains_key(export.name));
+        let lost: Vec<_> = lost.map(|one| (Arc::from(one.name), one.callable)).collect();
+        for (name, callable) in lost {
             graph.define_external(&name, External { callable, ..ExecutorAddr::NULL.into() });
             names.push((name, SymbolLookupFlags::Required));
         }
@@ -164,8 +165,8 @@ impl Link {
         let table = placed.symbols();
         let definitions = table.iter().chain(table.hidden());
         let own = definitions.filter_map(|(name, definition)| {
-            let flags = *self.responsibility.symbols().get(name)?;
-            Some((Arc::from(name), symbol(definition, flags)))
+            let (name, flags) = self.responsibility.symbols().get_key_value(name)?;
+            Some((Arc::clone(name), symbol(definition, *flags)))
         });
         let own: SymbolMap = own.collect();
         self.suspended = Some(placed.suspend());

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::limits::{PAGE_BYTES, STORED_ZERO_FILL_BYTES_MAX};
 use crate::parallel::Threads;
 use crate::shm::Segment;
+use crate::sync::{AtomicBool, Ordering};
 use crate::{AddrRange, ExecutorAddr};
 
 /// The kernel puts memory behind this many pages at a time.
@@ -85,15 +86,27 @@ impl Stripe {
         Ok(())
     }
 
-    /// Puts memory behind a range of bytes. Several threads share a large one.
+    /// Puts memory behind a range of bytes. Several threads share a large one, unless the segment has its file: the kernel lets one
+    /// thread at a time allocate in a file.
     fn back_range(&self, start: u64, bytes: u64) -> Result<()> {
+        if self.segment.file().is_ok() {
+            return self.segment.back(start, bytes);
+        }
         let threads = Threads { most: None, bytes_min: BACK_PIECE_BYTES };
         let pieces = usize::try_from(bytes.div_ceil(BACK_PIECE_BYTES)).unwrap_or(usize::MAX);
+        let has_failed = AtomicBool::new(false);
         let backed = threads.map(pieces, bytes, |piece| {
+            // Relaxed: a piece that is tried all the same changes nothing.
+            if has_failed.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             let from = piece as u64 * BACK_PIECE_BYTES;
-            self.segment.back(start + from, (bytes - from).min(BACK_PIECE_BYTES))
+            let backed = self.segment.back(start + from, (bytes - from).min(BACK_PIECE_BYTES));
+            has_failed.fetch_or(backed.is_err(), Ordering::Relaxed);
+            backed
         });
-        backed.into_iter().collect()
+        let backed: Result<()> = backed.into_iter().collect();
+        backed.map_err(|error| error.during(format_args!("backing {bytes} bytes of a slab")))
     }
 
     /// Makes pages holes, without memory and zero.

@@ -107,7 +107,9 @@ impl LinkGraph {
             if self.globals[*id as usize].resolution != Resolution::None {
                 continue;
             }
-            let Some((archive, member)) = find(self.names.bytes(*id), self.names.hash(*id)) else {
+            let Some((archive, member)) =
+                find(self.names.text(*id).as_bytes(), self.names.hash(*id))
+            else {
                 continue;
             };
             if !is_known(self.names.text(*id)) && added.insert((archive, member)) {
@@ -132,7 +134,7 @@ impl LinkGraph {
                 || std::str::from_utf8(name).is_ok_and(is_known)
         };
         let needed = self.needed.iter().filter(|id| !is_known(self.names.text(**id)));
-        let find_id = |id: &u32| find(self.names.bytes(*id), self.names.hash(*id));
+        let find_id = |id: &u32| find(self.names.text(*id).as_bytes(), self.names.hash(*id));
         let mut wave: Vec<Member> = needed.filter_map(find_id).collect();
         let mut seen = HashSet::new();
         loop {

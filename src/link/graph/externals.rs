@@ -9,7 +9,6 @@ use super::provided::{THREAD_FUNCTION_NAME, is_provided};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::Result;
 use crate::link::arch::edge::Formula;
-use crate::link::read::name_map::too_many;
 use crate::link::read::parsed::Role;
 
 impl LinkGraph {
@@ -76,8 +75,7 @@ impl LinkGraph {
         address: ExecutorAddr,
         descriptor: ExecutorAddr,
     ) -> Result<()> {
-        let global = Arc::make_mut(&mut self.names).add_hidden(THREAD_FUNCTION_NAME);
-        let global = global.ok_or_else(too_many)?;
+        let global = Arc::make_mut(&mut self.names).add_hidden(THREAD_FUNCTION_NAME)?;
         let found = External { callable: true, ..External::from(address) };
         self.globals.push(Global {
             resolution: Resolution::External(found),

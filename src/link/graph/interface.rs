@@ -82,10 +82,10 @@ pub struct External {
 /// assert!(exports[0].weak && exports[0].callable && !exports[0].hidden);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Export {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Export<'a> {
     /// The name.
-    pub name: Arc<str>,
+    pub name: &'a str,
     /// True when a definition elsewhere may take its place (weak, COMDAT or common).
     pub weak: bool,
     /// True when only links of the same dylib may use it.

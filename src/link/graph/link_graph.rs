@@ -156,20 +156,20 @@ impl LinkGraph {
     }
 
     /// The names that the graph defines, hidden ones included, in the order in which objects first named them.
-    pub fn exports(&self) -> impl Iterator<Item = Export> {
+    pub fn exports(&self) -> impl Iterator<Item = Export<'_>> {
         (0..).zip(&self.globals).filter_map(|(id, global)| self.export(id, global))
     }
 
     /// What [`exports`](Self::exports) has under the names of the object that was added last. Takes time for that object only.
-    pub(crate) fn exports_of_last(&self) -> impl Iterator<Item = Export> {
+    pub(crate) fn exports_of_last(&self) -> impl Iterator<Item = Export<'_>> {
         let names = self.inputs.last().map_or(&[][..], |input| &input.bindings);
         let global = |id: &u32| self.export(*id, self.globals.get(*id as usize)?);
         names.iter().filter_map(global)
     }
 
-    fn export(&self, id: u32, global: &Global) -> Option<Export> {
+    fn export(&self, id: u32, global: &Global) -> Option<Export<'_>> {
         global.is_defined().then(|| Export {
-            name: Arc::from(self.names.text(id)),
+            name: self.names.text(id),
             weak: !matches!(global.resolution, Resolution::Here { weak: false, .. }),
             hidden: global.hidden,
             callable: self.is_function(global.resolution),
@@ -228,16 +228,16 @@ impl LinkGraph {
         self.globals.get(self.names.number(name)? as usize)
     }
 
-    /// The names without a definition, with their indices in `globals`.
-    pub(in crate::link) fn missing(&self) -> impl Iterator<Item = (u32, &str)> {
+    /// The names without a definition.
+    pub(in crate::link) fn missing(&self) -> impl Iterator<Item = &str> {
         let globals = (0..).zip(&self.globals);
         let missing = globals.filter(|(_, global)| global.resolution == Resolution::None);
-        missing.map(|(id, _)| (id, self.names.text(id)))
+        missing.map(|(id, _)| self.names.text(id))
     }
 
     /// True when the one with this index in `globals` has this name.
     pub(in crate::link) fn is_name(&self, id: u32, name: &str) -> bool {
-        self.names.bytes(id) == name.as_bytes()
+        self.names.text(id) == name
     }
 
     /// What `work` returns for each input, in their order. Several threads share the work of a large link.

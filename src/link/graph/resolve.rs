@@ -21,7 +21,6 @@ use hashbrown::hash_table::Entry;
 use super::link_graph::{Global, Input, LOCAL, LinkGraph, Resolution};
 use super::provided::ENTRY_NAME;
 use crate::error::{Error, Result};
-use crate::link::read::name_map::too_many;
 use crate::link::read::names;
 use crate::link::read::object_file::ObjectFile;
 use crate::link::read::parsed::{Place, Symbol};
@@ -80,21 +79,23 @@ impl LinkGraph {
     /// The bindings of an object's symbols.
     fn intern_all(&mut self, object: &ObjectFile) -> Result<Vec<u32>> {
         let names = Arc::make_mut(&mut self.names);
-        let bind = |symbol: &Symbol| match symbol.is_global {
-            true => names.intern(object.bytes_of(symbol.name), symbol.hash).ok_or_else(too_many),
-            false => Ok(LOCAL),
-        };
-        let bindings = object.symbols().iter().map(bind).collect();
+        let mut bindings = Vec::with_capacity(object.symbols().len());
+        for symbol in object.symbols() {
+            bindings.push(match symbol.is_global {
+                true => names.intern(object.text(symbol.name), symbol.hash)?,
+                false => LOCAL,
+            });
+        }
         self.globals.resize(names.len(), Global::default());
-        bindings
+        Ok(bindings)
     }
 
     /// The index in `globals` of a name.
     pub(in crate::link) fn intern(&mut self, name: &str) -> Result<u32> {
         let names = Arc::make_mut(&mut self.names);
-        let id = names.intern(name.as_bytes(), names::hash(name.as_bytes()));
+        let id = names.intern(name, names::hash(name.as_bytes()))?;
         self.globals.resize(names.len(), Global::default());
-        id.ok_or_else(too_many)
+        Ok(id)
     }
 
     /// Notes that a name is needed, so that archives are searched for it.

@@ -14,7 +14,7 @@ use crate::link::read::parsed::{Place, SymbolKind};
 
 /// The functions of an image with their names.
 #[derive(Default)]
-pub(super) struct FunctionTable {
+pub(in crate::link) struct FunctionTable {
     functions: Vec<Function>,
     /// The names of the functions, one after the other.
     text: String,
@@ -30,8 +30,9 @@ struct Function {
 
 impl FunctionTable {
     /// Every object's own functions, even if their names are bound to definitions elsewhere, and the stubs.
-    pub(super) fn collect(layout: &Layout, addresses: &Addresses) -> Self {
+    pub(in crate::link) fn collect(layout: &Layout, addresses: &Addresses) -> Self {
         let mut table = Self::default();
+        table.objects.reserve(layout.graph.inputs.len() + 1);
         for ((input_id, input), blocks) in (0..).zip(&layout.graph.inputs).zip(&layout.block_of) {
             table.objects.push(Arc::clone(input.object.shared_name()));
             for symbol in input.object.symbols() {
@@ -53,6 +54,9 @@ impl FunctionTable {
         }
         table.add_stubs(layout, addresses);
         table.sort(layout, addresses);
+        // It lives as long as the code.
+        table.functions.shrink_to_fit();
+        table.text.shrink_to_fit();
         table
     }
 

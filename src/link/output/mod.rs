@@ -6,7 +6,7 @@ mod debug_object;
 mod debug_sections;
 mod elf_file;
 pub(super) mod export_file;
-mod function_table;
+pub(super) mod function_table;
 pub(super) mod image;
 pub(super) mod placed_object;
 mod prototype;

@@ -86,13 +86,11 @@ impl From<&Definition> for External {
 }
 
 impl Layout {
-    /// The names and functions of the link, for stripes at `bases`: the same that [`fixup`](Self::fixup) returns in the image.
-    /// The addresses of externals need not be known yet, so links can refer to each other in a circle.
+    /// The definitions of the link, for stripes at `bases`: those that [`fixup`](Self::fixup) returns in the image, without
+    /// functions. The addresses of externals need not be known yet, so links can refer to each other in a circle.
     #[must_use]
     pub fn symbols(&self, bases: [ExecutorAddr; 3], thread_offset: i64) -> SymbolTable {
-        let addresses = Addresses::new(self, bases, thread_offset);
-        let code = SymbolTable::of_code(self, &addresses);
-        SymbolTable::of_definitions(self, &addresses).with_code(code)
+        SymbolTable::collect(self, &Addresses::new(self, bases, thread_offset))
     }
 }
 
@@ -149,10 +147,11 @@ impl SymbolTable {
         SymbolTable { functions, ..SymbolTable::default() }
     }
 
-    /// Collects the definitions of a layout at its addresses.
-    pub(in crate::link) fn of_definitions(layout: &Layout, addresses: &Addresses) -> SymbolTable {
+    /// Collects the definitions of a layout at its addresses, without functions.
+    pub(in crate::link) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
         let graph = &layout.graph;
-        let [mut definitions, mut hidden] = [vec![None; graph.globals.len()], Vec::new()];
+        let mut definitions = Vec::with_capacity(graph.globals.len());
+        let mut hidden = Vec::new();
         for (id, (global, address)) in graph.globals.iter().zip(&addresses.globals).enumerate() {
             let address = ExecutorAddr::new(*address);
             let (bytes, callable, thread, weak) = match global.resolution {
@@ -167,12 +166,9 @@ impl SymbolTable {
             };
             let tls_module = layout.tls_module.filter(|_| thread);
             let definition = Definition { address, bytes, callable, thread, tls_module, weak };
-            if global.hidden {
-                hidden.resize(graph.globals.len(), None);
-                hidden[id] = Some(definition);
-            } else {
-                definitions[id] = Some(definition);
-            }
+            let values = if global.hidden { &mut hidden } else { &mut definitions };
+            values.resize(id, None);
+            values.push(Some(definition));
         }
         let named = |values| Arc::new(NameMap::new(Arc::clone(&graph.names), values));
         let handle = graph.names.number(DSO_HANDLE_NAME);
@@ -184,15 +180,9 @@ impl SymbolTable {
         }
     }
 
-    /// Collects the functions of a layout at its addresses.
-    pub(in crate::link) fn of_code(layout: &Layout, addresses: &Addresses) -> SymbolTable {
-        let functions = FunctionTable::collect(layout, addresses);
-        SymbolTable { functions, ..SymbolTable::default() }
-    }
-
-    /// The same definitions, with the functions of `code`.
-    pub(in crate::link) fn with_code(self, code: SymbolTable) -> SymbolTable {
-        SymbolTable { functions: code.functions, ..self }
+    /// The same definitions, with these functions.
+    pub(in crate::link) fn with_functions(self, functions: FunctionTable) -> SymbolTable {
+        SymbolTable { functions, ..self }
     }
 }
 

@@ -172,8 +172,12 @@ pub(in crate::link) fn collect(
         blocks.extend(of_input);
         stored_zero_fill = stored_zero_fill.saturating_add(bytes);
         if stored_zero_fill > RELOCATED_ZERO_FILL_BYTES_MAX {
+            let sections = input.kept_sections().map(|(_, section)| section);
+            let zero_fill = sections.filter(|section| section.content.is_none());
+            let largest = zero_fill.max_by_key(|section| section.bytes);
+            let name = largest.map_or("", |section| input.object.text(section.name));
             return Err(Error::link(format!(
-                "{}: {stored_zero_fill} bytes of zero fill with relocations, and \
+                "{}: section {name}: {stored_zero_fill} bytes of zero fill with relocations, and \
                  {RELOCATED_ZERO_FILL_BYTES_MAX} are possible",
                 input.object.name()
             )));
@@ -260,7 +264,7 @@ fn reversed(object: &ObjectFile, input: u32, section_id: u32) -> Content {
 /// Common symbols, `__dso_handle`, and the bounds that objects refer to.
 fn add_rooms(graph: &LinkGraph, blocks: &mut Vec<Block>) {
     let mut bounds: Vec<Bound> = Vec::new();
-    for bound in graph.missing().filter_map(|(_, name)| bound(name)) {
+    for bound in graph.missing().filter_map(bound) {
         if !bounds.contains(&bound) {
             bounds.push(bound);
             blocks.push(marker(bound));

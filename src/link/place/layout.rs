@@ -284,7 +284,7 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             | Content::IfuncSlots => {}
         }
     }
-    for (_, name) in graph.missing() {
+    for name in graph.missing() {
         if let Some((section, is_start)) = section_bound(name)
             && let Some((start, stop)) = sets.get(section)
         {

@@ -1,4 +1,4 @@
-//! Reading files: objects, archives, and the unwind records in them.
+//! Reading files: objects, archives, the unwind records in them, and tables of the names that they bring.
 //!
 //! Invariant: each file is read and checked once. What comes out of here is sound, whatever the bytes were.
 

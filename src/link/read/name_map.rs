@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::name_table::NameTable;
 use super::names;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Values by name. Maps of one link share its table of names.
 #[derive(Clone)]
@@ -18,13 +18,9 @@ pub(crate) struct NameMap<V> {
 }
 
 impl<V> NameMap<V> {
-    /// A map of these values, by the numbers of their names.
+    /// A map of these values, by the numbers of their names. The last one is there.
     pub(in crate::link) fn new(names: Arc<NameTable>, mut values: Vec<Option<V>>) -> Self {
-        let used = values.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        values.truncate(used);
-        if used == 0 {
-            values = Vec::new();
-        }
+        values.shrink_to_fit();
         Self { names, values }
     }
 
@@ -44,8 +40,7 @@ impl<V> NameMap<V> {
     /// When there are 2^32 names already.
     pub(crate) fn insert(&mut self, name: &str, value: V) -> Result<()> {
         let names = Arc::make_mut(&mut self.names);
-        let number = names.intern(name.as_bytes(), names::hash(name.as_bytes()));
-        let number = number.ok_or_else(too_many)? as usize;
+        let number = names.intern(name, names::hash(name.as_bytes()))? as usize;
         if number >= self.values.len() {
             self.values.resize_with(number + 1, || None);
         }
@@ -65,11 +60,6 @@ impl<V> NameMap<V> {
     }
 }
 
-/// The error of a link with more names than numbers.
-pub(in crate::link) fn too_many() -> Error {
-    Error::link("more than 2^32 names in one link")
-}
-
 impl<V> Default for NameMap<V> {
     fn default() -> Self {
         Self { names: Arc::default(), values: Vec::new() }
@@ -78,7 +68,7 @@ impl<V> Default for NameMap<V> {
 
 impl<V> fmt::Debug for NameMap<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NameMap").field("names", &self.names.len()).finish_non_exhaustive()
+        f.debug_struct("NameMap").field("values", &self.iter().count()).finish_non_exhaustive()
     }
 }
 
@@ -90,11 +80,11 @@ mod tests {
     fn maps_with_the_same_names_change_apart() {
         let mut names = NameTable::default();
         for name in ["a", "b", "c"] {
-            names.intern(name.as_bytes(), names::hash(name.as_bytes()));
+            names.intern(name, names::hash(name.as_bytes())).unwrap();
         }
         let names = Arc::new(names);
-        let mut one = NameMap::new(Arc::clone(&names), vec![None, Some(1), None]);
-        let mut other = NameMap::<i32>::new(names, vec![None, None, None]);
+        let mut one = NameMap::new(Arc::clone(&names), vec![None, Some(1)]);
+        let mut other = NameMap::<i32>::new(names, Vec::new());
         assert!(!one.is_empty() && other.is_empty());
         assert_eq!((one.get("a"), one.get("b"), one.get("d")), (None, Some(&1), None));
         one.insert("d", 4).unwrap();

@@ -1,8 +1,8 @@
-//! Names, each once, with numbers.
+//! Names with numbers.
 //!
-//! The bytes of all names lie behind each other, so a name costs no allocation of its own.
+//! All names lie behind each other in one text, so a name costs no allocation of its own.
 //!
-//! Invariant: numbers count from 0, in the order in which the names were added, and never change.
+//! Invariant: numbers count from 0, in the order in which the names were added, and never change. A name that look-ups find has one.
 
 use std::fmt;
 
@@ -10,45 +10,53 @@ use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
 use super::names;
+use crate::error::{Error, Result};
 
 /// Names with numbers.
 #[derive(Clone, Default)]
 pub(in crate::link) struct NameTable {
-    bytes: Vec<u8>,
-    /// Where each name ends in `bytes`. It starts where the one before it ends.
+    text: String,
+    /// Where each name ends in `text`. It starts where the one before it ends.
     ends: Vec<usize>,
     hashes: Vec<u64>,
     numbers: HashTable<u32>,
 }
 
 impl NameTable {
-    /// The number of a name with this hash, which is added if it is new; `None` when there are 2^32 already.
-    pub(in crate::link) fn intern(&mut self, name: &[u8], hash: u64) -> Option<u32> {
-        let Self { bytes, ends, hashes, numbers } = self;
-        let is_same = |number: &u32| {
-            hashes[*number as usize] == hash && bytes_at(bytes, ends, *number) == name
-        };
+    /// The number of a name with this hash, which is added if it is new.
+    ///
+    /// # Errors
+    ///
+    /// When there are 2^32 names already.
+    pub(in crate::link) fn intern(&mut self, name: &str, hash: u64) -> Result<u32> {
+        let Self { text, ends, hashes, numbers } = self;
+        let is_same =
+            |number: &u32| hashes[*number as usize] == hash && text_at(text, ends, *number) == name;
         match numbers.entry(hash, is_same, |number| hashes[*number as usize]) {
-            Entry::Occupied(entry) => Some(*entry.get()),
+            Entry::Occupied(entry) => Ok(*entry.get()),
             Entry::Vacant(entry) => {
                 let number = new_number(ends.len())?;
                 entry.insert(number);
                 self.append(name, hash);
-                Some(number)
+                Ok(number)
             }
         }
     }
 
-    /// Adds a name that no look-up finds, and returns its number; `None` when there are 2^32 already.
-    pub(in crate::link) fn add_hidden(&mut self, name: &str) -> Option<u32> {
+    /// Adds a name that no look-up finds, and returns its number.
+    ///
+    /// # Errors
+    ///
+    /// When there are 2^32 names already.
+    pub(in crate::link) fn add_hidden(&mut self, name: &str) -> Result<u32> {
         let number = new_number(self.ends.len())?;
-        self.append(name.as_bytes(), names::hash(name.as_bytes()));
-        Some(number)
+        self.append(name, names::hash(name.as_bytes()));
+        Ok(number)
     }
 
-    fn append(&mut self, name: &[u8], hash: u64) {
-        self.bytes.extend_from_slice(name);
-        self.ends.push(self.bytes.len());
+    fn append(&mut self, name: &str, hash: u64) {
+        self.text.push_str(name);
+        self.ends.push(self.text.len());
         self.hashes.push(hash);
     }
 
@@ -59,18 +67,15 @@ impl NameTable {
 
     /// The number of the name with these bytes and this hash.
     pub(in crate::link) fn number_of(&self, name: &[u8], hash: u64) -> Option<u32> {
-        self.numbers.find(hash, |number| self.bytes(*number) == name).copied()
+        let is_same = |number: &u32| {
+            self.hashes[*number as usize] == hash && self.text(*number).as_bytes() == name
+        };
+        self.numbers.find(hash, is_same).copied()
     }
 
     /// The name with a number.
     pub(in crate::link) fn text(&self, number: u32) -> &str {
-        // The reader of objects has checked it.
-        std::str::from_utf8(self.bytes(number)).unwrap_or_default()
-    }
-
-    /// The bytes of the name with a number.
-    pub(in crate::link) fn bytes(&self, number: u32) -> &[u8] {
-        bytes_at(&self.bytes, &self.ends, number)
+        text_at(&self.text, &self.ends, number)
     }
 
     /// The hash of the name with a number.
@@ -84,14 +89,15 @@ impl NameTable {
 }
 
 /// The number of a new name; the last one means none.
-fn new_number(count: usize) -> Option<u32> {
-    u32::try_from(count).ok().filter(|number| *number != u32::MAX)
+fn new_number(count: usize) -> Result<u32> {
+    let number = u32::try_from(count).ok().filter(|number| *number != u32::MAX);
+    number.ok_or_else(|| Error::link("more than 2^32 names in one link or dylib"))
 }
 
-fn bytes_at<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
+fn text_at<'a>(text: &'a str, ends: &[usize], number: u32) -> &'a str {
     let at = number as usize;
     let start = at.checked_sub(1).map_or(0, |before| ends[before]);
-    &bytes[start..ends[at]]
+    &text[start..ends[at]]
 }
 
 impl fmt::Debug for NameTable {
@@ -105,7 +111,7 @@ mod tests {
     use super::*;
 
     fn intern(table: &mut NameTable, name: &str) -> Option<u32> {
-        table.intern(name.as_bytes(), names::hash(name.as_bytes()))
+        table.intern(name, names::hash(name.as_bytes())).ok()
     }
 
     #[test]
@@ -125,7 +131,7 @@ mod tests {
     #[test]
     fn a_hidden_name_is_not_found() {
         let mut table = NameTable::default();
-        assert_eq!(table.add_hidden("f"), Some(0));
+        assert_eq!(table.add_hidden("f").ok(), Some(0));
         assert_eq!(table.number("f"), None);
         assert_eq!(intern(&mut table, "f"), Some(1));
         assert_eq!((table.text(0), table.text(1)), ("f", "f"));

@@ -48,16 +48,18 @@ fn one_that_a_linker_script_names() {
         std::fs::write(folder.path().join("part.c"), source).expect("written");
         assert!(compile(folder.path(), "cc", &["-fPIC", "-shared", "part.c", "-o", name]));
     }
-    let script =
-        format!("/* a script */\nGROUP ( {path}/libnamed.so AS_NEEDED ( {path}/libgone.so.2 ) )\n");
-    std::fs::write(folder.path().join("libpart.so"), script).expect("written");
     let main = "int part(void); int main(void) { return part(); }";
     std::fs::write(folder.path().join("main.c"), main).expect("written");
     assert!(compile(folder.path(), "cc", &["-fPIC", "-c", "main.c"]));
-    let object = folder.path().join("main.o");
-    let ours = farcall_run(&[object, format!("-L{path}").into(), "-lpart".into()], &[]);
-    let ended = run_to_end(ours, b"");
-    assert_eq!(ended.status, 42, "{ended}");
+    let absolute = format!("{path}/libnamed.so AS_NEEDED ( {path}/libgone.so.2 )");
+    for script in [absolute.as_str(), "libnamed.so"] {
+        let script = format!("/* a script */\nGROUP ( {script} )\n");
+        std::fs::write(folder.path().join("libpart.so"), script).expect("written");
+        let object = folder.path().join("main.o");
+        let ours = farcall_run(&[object, format!("-L{path}").into(), "-lpart".into()], &[]);
+        let ended = run_to_end(ours, b"");
+        assert_eq!(ended.status, 42, "{ended}");
+    }
 }
 
 /// A runtime with stacks of its own, whose threads the linked code starts.

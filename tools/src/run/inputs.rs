@@ -250,7 +250,8 @@ fn find_library(name: &str, folders: &[PathBuf]) -> Option<Library> {
     None
 }
 
-/// `libNAME.so`, the library that it names if it is a linker script, or the first `libNAME.so.VERSION`.
+/// `libNAME.so`, the first library that it names if it is a linker script, or the first `libNAME.so.VERSION`: those with one digit come
+/// before all others.
 fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
     let plain = folder.join(name);
     let is_elf = |path: &Path| {
@@ -262,10 +263,10 @@ fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
     if is_elf(&plain) {
         return Some(plain);
     }
-    if let Some(named) = named_by_script(&plain).into_iter().find(|path| is_elf(path)) {
+    if let Some(named) = named_by_script(folder, &plain).into_iter().find(|path| is_elf(path)) {
         return Some(named);
     }
-    // Most have one digit. A folder of all libraries takes longer to read than hello to link.
+    // A folder of all libraries takes longer to read than hello to link.
     let mut numbered = (0..10).map(|version| folder.join(format!("{name}.{version}")));
     if let Some(numbered) = numbered.find(|path| is_elf(path)) {
         return Some(numbered);
@@ -280,12 +281,12 @@ fn shared_library(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// The shared libraries that a linker script names, as `GROUP ( /lib/libm.so.6 AS_NEEDED ( /lib/libmvec.so.1 ) )` does.
-fn named_by_script(path: &Path) -> Vec<PathBuf> {
+fn named_by_script(folder: &Path, path: &Path) -> Vec<PathBuf> {
     if !path.is_file() {
         return Vec::new();
     }
     let script =
         File::open(path).map(|file| file.take(SCRIPT_BYTES_MAX)).and_then(io::read_to_string);
     let words = script.iter().flat_map(|text| text.split([' ', '\n', '\t', '(', ')', ',']));
-    words.filter(|word| word.starts_with('/') && word.contains(".so")).map(PathBuf::from).collect()
+    words.filter(|word| word.contains(".so")).map(|word| folder.join(word)).collect()
 }

@@ -119,7 +119,7 @@ fn hidden_names_bind_inside_and_do_not_show() {
     let (a, b) = (compile("a.o", "", a), compile("b.o", "", b));
     let graph = graph(&[&a, &b]).unwrap();
     assert!(!graph.defines("inner") && graph.defines("view"));
-    assert!(graph.exports().all(|export| export.hidden == (&*export.name == "inner")));
+    assert!(graph.exports().all(|export| export.hidden == (export.name == "inner")));
     let image = finish(graph, &[]).unwrap();
     assert_eq!(image.symbols.address_of("inner"), None);
     assert_eq!(i32_at(&image, u64_at(&image, address_of(&image, "view"))), 3);

@@ -1,0 +1,48 @@
+//! The definitions of a dylib, of all its links.
+//!
+//! Invariant: what the first link has defined is never copied: of a large program it takes tens of megabytes.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::link::{Definition, NameMap};
+
+/// Definitions by name. A copy shares all of them until one of both gets another.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Definitions {
+    /// Those of the first link, which its image has as well.
+    first: Arc<NameMap<Definition>>,
+    later: Arc<NameMap<Definition>>,
+}
+
+impl Definitions {
+    pub(super) fn get(&self, name: &str) -> Option<&Definition> {
+        self.later.get(name).or_else(|| self.first.get(name))
+    }
+
+    /// Adds a definition, in place of an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// When there are 2^32 names already.
+    pub(super) fn insert(&mut self, name: &str, definition: Definition) -> Result<()> {
+        Arc::make_mut(&mut self.later).insert(name, definition)
+    }
+
+    /// Adds the definitions of a link.
+    ///
+    /// # Errors
+    ///
+    /// As for [`insert`](Self::insert).
+    pub(super) fn add(&mut self, link: &Arc<NameMap<Definition>>) -> Result<()> {
+        if self.is_empty() {
+            self.first = Arc::clone(link);
+            return Ok(());
+        }
+        link.iter().try_for_each(|(name, definition)| self.insert(name, *definition))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_empty() && self.later.is_empty()
+    }
+}
