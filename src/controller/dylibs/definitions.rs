@@ -12,6 +12,7 @@ use crate::link::{Definition, NameMap};
 pub(super) struct Definitions {
     /// Those of the first link, which its image has as well.
     first: Arc<NameMap<Definition>>,
+    /// The others, which count first.
     later: Arc<NameMap<Definition>>,
 }
 
@@ -35,7 +36,7 @@ impl Definitions {
     ///
     /// As for [`insert`](Self::insert).
     pub(super) fn add(&mut self, link: &Arc<NameMap<Definition>>) -> Result<()> {
-        if self.is_empty() {
+        if self.first.is_empty() {
             self.first = Arc::clone(link);
             return Ok(());
         }
