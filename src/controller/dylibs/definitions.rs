@@ -1,13 +1,13 @@
 //! The definitions of a dylib, of all its links.
 //!
-//! Invariant: what the first link has defined is never copied: of a large program it takes tens of megabytes.
+//! Invariant: the definitions of the first link are never copied. Those of a large program take tens of megabytes.
 
 use std::sync::Arc;
 
 use crate::error::Result;
 use crate::link::{Definition, NameMap};
 
-/// Definitions by name. A copy shares all of them until one of both gets another.
+/// Definitions by name. A clone shares all of them until one of the two gets another.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Definitions {
     /// Those of the first link, which its image has as well.

@@ -96,7 +96,7 @@ impl Stripe {
         let pieces = usize::try_from(bytes.div_ceil(BACK_PIECE_BYTES)).unwrap_or(usize::MAX);
         let has_failed = AtomicBool::new(false);
         let backed = threads.map(pieces, bytes, |piece| {
-            // Relaxed: a piece that is tried all the same changes nothing.
+            // Relaxed: a thread that sees the flag late tries one piece more, which does no harm.
             if has_failed.load(Ordering::Relaxed) {
                 return Ok(());
             }

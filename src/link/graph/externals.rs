@@ -75,7 +75,7 @@ impl LinkGraph {
         address: ExecutorAddr,
         descriptor: ExecutorAddr,
     ) -> Result<()> {
-        let global = Arc::make_mut(&mut self.names).add_hidden(THREAD_FUNCTION_NAME)?;
+        let global = Arc::make_mut(&mut self.names).add_internal(THREAD_FUNCTION_NAME)?;
         let found = External { callable: true, ..External::from(address) };
         self.globals.push(Global {
             resolution: Resolution::External(found),

@@ -1,6 +1,6 @@
 //! Values by name.
 //!
-//! Invariant: the last value is there, so a map without values takes no memory for them.
+//! Invariant: the last of `values` is not `None`, so a map without values takes no memory for them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct NameMap<V> {
 }
 
 impl<V> NameMap<V> {
-    /// A map of these values, by the numbers of their names. The last one is there.
+    /// A map of these values, by the numbers of their names. The last of them is not `None`.
     pub(in crate::link) fn new(names: Arc<NameTable>, mut values: Vec<Option<V>>) -> Self {
         values.shrink_to_fit();
         Self { names, values }

@@ -2,7 +2,8 @@
 //!
 //! All names lie behind each other in one text, so a name costs no allocation of its own.
 //!
-//! Invariant: numbers count from 0, in the order in which the names were added, and never change. A name that look-ups find has one.
+//! Invariant: numbers count from 0, in the order in which the names were added, and never change. No two names that look-ups find
+//! are equal.
 
 use std::fmt;
 
@@ -43,12 +44,12 @@ impl NameTable {
         }
     }
 
-    /// Adds a name that no look-up finds, and returns its number.
+    /// Adds a name of the linker's own, which no look-up finds, and returns its number.
     ///
     /// # Errors
     ///
     /// When there are 2^32 names already.
-    pub(in crate::link) fn add_hidden(&mut self, name: &str) -> Result<u32> {
+    pub(in crate::link) fn add_internal(&mut self, name: &str) -> Result<u32> {
         let number = new_number(self.ends.len())?;
         self.append(name, names::hash(name.as_bytes()));
         Ok(number)
@@ -129,9 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_name_is_not_found() {
+    fn an_internal_name_is_not_found() {
         let mut table = NameTable::default();
-        assert_eq!(table.add_hidden("f").ok(), Some(0));
+        assert_eq!(table.add_internal("f").ok(), Some(0));
         assert_eq!(table.number("f"), None);
         assert_eq!(intern(&mut table, "f"), Some(1));
         assert_eq!((table.text(0), table.text(1)), ("f", "f"));
