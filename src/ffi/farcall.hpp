@@ -276,7 +276,9 @@ template <class T> struct type {
     }
 
     static T of(const farcall_value &value) {
-        if constexpr (!std::is_void_v<T>) {
+        if constexpr (std::is_same_v<T, pointer>) {
+            return pointer{value.data.address};
+        } else if constexpr (!std::is_void_v<T>) {
             T made{};
             std::memcpy(&made, &value.data, sizeof made);
             return made;

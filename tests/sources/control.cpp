@@ -96,6 +96,9 @@ int main(int argc, char **argv) {
     auto thrown = FAILED(through_host(-1));
     CHECK(thrown.code() == FARCALL_REMOTE && std::string(thrown.what()) == "host_scale: below zero");
 #endif
+    // P2: a parameter of the type pointer is read without a warning.
+    MUST_DO(dylib.define_handler<double(farcall::pointer)>("host_reads", [](farcall::pointer at) { return at.address * 0.5; }));
+    CHECK(MUST(MUST(dylib.function_of<double(farcall::pointer)>("host_reads"))(farcall::pointer{84})) == 42);
     auto missing = FAILED(dylib.lookup("nowhere"));
     CHECK(missing.code() == FARCALL_SYMBOLS && !missing.is_disconnected() && !missing.death());
     CHECK(MUST(dylib.lookup(std::vector<std::string>{"scale", "reverse"})).size() == 2);
