@@ -100,6 +100,27 @@ void calls() {
         Thread.join();
 }
 
+// P5: what a program in process does by toPtr.
+void functions() {
+    auto E = started();
+    auto &EPC = static_cast<farcall::FarcallExecutorProcessControl &>(controlOf(E));
+    cantFail(E.J->addObjectFile(object()));
+    auto Incremented = cantFail(farcall::function_at<int(int)>(EPC, found(E, "incremented")));
+    CHECK(cantFail(Incremented(-3)) == -2);
+    auto Copy = Incremented;
+    CHECK(cantFail(Copy(41)) == 42);
+    farcall::pointer Place{found(E, "Kept").getValue()};
+    auto Keep = cantFail(farcall::function_at<void(farcall::pointer, long)>(EPC, found(E, "keep")));
+    auto Kept = cantFail(farcall::function_at<long(farcall::pointer)>(EPC, found(E, "kept")));
+    cantFail(Keep(Place, 7));
+    CHECK(cantFail(Kept(Place)) == 7);
+    auto Crash = cantFail(farcall::function_at<int(int)>(EPC, found(E, "crash")));
+    CHECK(contains(message(Crash(0)), "SIGSEGV"));
+    CHECK(contains(message(Incremented(1)), "SIGSEGV"));
+    cantFail(EPC.disconnect());
+    CHECK(!message(Incremented(1)).empty());
+}
+
 void runs() {
     auto E = started();
     auto &EPC = controlOf(E);
@@ -477,7 +498,8 @@ int main(int Count, char **Arguments) {
     InitializeNativeTarget();
     InitializeNativeTargetAsmPrinter();
     std::pair<const char *, void (*)()> Cases[] = {
-        {"calls", calls},       {"runs", runs},   {"memory access", memoryAccess}, {"dylibs", dylibs},
+        {"calls", calls},       {"functions", functions},
+        {"runs", runs},         {"memory access", memoryAccess}, {"dylibs", dylibs},
         {"dispatch", dispatch}, {"memory manager", memoryManager},               {"layer", layer},
         {"perf map", perfMap},
         {"exceptions", exceptions},               {"runtime", runtime},            {"deaths", deaths},

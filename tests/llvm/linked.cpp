@@ -42,6 +42,13 @@ extern "C" int seven() { return 7; }
 
 extern "C" int incremented(int Number) { return Number + 1; }
 
+extern "C" long Kept;
+long Kept = 5;
+
+extern "C" void keep(long *At, long Value) { *At = Value; }
+
+extern "C" long kept(const long *At) { return *At; }
+
 extern "C" int constructed(int Number) { return Global.Value + Number; }
 
 extern "C" int crash(int Kind) {

@@ -5,12 +5,15 @@
 //     auto EPC = farcall::FarcallExecutorProcessControl::Create();
 //     auto J = llvm::orc::LLJITBuilder().setExecutorProcessControl(std::move(*EPC))....create();
 //
+// The guide's section "From LLVM" says what else changes: an address of the executor is no pointer of this process.
+//
 // | class | what it is over | messages |
 // |---|---|---|
 // | FarcallExecutorProcessControl | a controller of farcall.h | one for each call of a wrapper function |
 // | FarcallMemoryManager | memory that both processes map | none; actions go ahead of the next call |
 // | FarcallMemoryAccess | loads and stores in that memory | one for each request with other memory |
 // | FarcallDylibManager | the executor's dylibs | one for each dylib of a look-up |
+// | ExecutorFunction, function_at | a C function by its address | one for each call |
 // | FarcallPerfMap | a file that perf reads | none |
 //
 // Threads: as LLVM's own classes. A call runs on a thread of the executor that belongs to the calling thread, and completes on the
@@ -24,6 +27,7 @@
 #include <farcall/llvm/buffer.hpp>
 #include <farcall/llvm/dylib_manager.hpp>
 #include <farcall/llvm/error.hpp>
+#include <farcall/llvm/function.hpp>
 #include <farcall/llvm/memory_access.hpp>
 #include <farcall/llvm/memory_manager.hpp>
 #include <farcall/llvm/perf_map.hpp>
