@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use farcall_bench::CpuPair;
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
@@ -179,9 +180,7 @@ fn a_killed_peer_or_caller_ends_the_contest_with_an_error() {
             .unwrap();
         let children = children_at_work(&host);
         assert_eq!(children.len(), 1 + PLACES_MAX);
-        assert!(
-            Command::new("kill").args(["-KILL", &children[victim]]).status().unwrap().success()
-        );
+        kill(Pid::from_raw(children[victim].parse().unwrap()), Signal::SIGKILL).unwrap();
         let (sender, receiver) = mpsc::channel();
         let mut stderr = host.stderr.take().unwrap();
         thread::spawn(move || {

@@ -18,4 +18,7 @@ mod session;
 mod sources;
 mod start;
 mod syscalls;
+#[path = "../it/testkit/tools.rs"]
+#[allow(dead_code, reason = "tests/it uses it")]
+mod tools;
 mod ways;

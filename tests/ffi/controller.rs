@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::{library, root, run};
+use super::{library, root, run, tools};
 
 /// The compilers and standards, of which those that are installed compile each program.
 const COMPILERS: [(&str, &str); 4] =
@@ -35,7 +35,7 @@ const PARTS: [&str; 14] = [
 const ATTACHED: &str = "socket\npipes\nlane\n";
 
 fn is_installed(compiler: &str) -> bool {
-    Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+    tools::is_here(compiler, "no program is compiled by it")
 }
 
 fn folder() -> &'static Path {
@@ -197,7 +197,7 @@ fn the_programs_in_c_use_every_function() {
 fn sanitizers_find_nothing_in_the_controllers_process() {
     let options = ["-std=c17", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let Some(program) = compiled("control", "gcc", &options) else {
-        println!("sanitizers: not run, gcc has none");
+        tools::skip("gcc's sanitizers", "not installed (libasan and libubsan)");
         return;
     };
     // The executor is a program without them.
@@ -226,7 +226,7 @@ fn valgrind() -> Option<[u32; 2]> {
 #[test]
 fn memcheck_finds_nothing() {
     let Some(version) = valgrind() else {
-        println!("memcheck: not run, valgrind is not installed");
+        tools::skip("valgrind", "not installed: memcheck does not run");
         return;
     };
     let memcheck = |program: &Path| {

@@ -4,8 +4,9 @@
 
 mod controller;
 mod errors;
-mod header;
 mod symbols;
+#[path = "../it/testkit/tools.rs"]
+mod tools;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -75,9 +76,7 @@ fn the_header_is_c_and_cpp() {
         ("g++", "-std=c++20", "c++"),
         ("clang++", "-std=c++17", "c++"),
     ] {
-        let mut command = Command::new(compiler);
-        if command.arg("--version").output().is_err() {
-            println!("{compiler}: not run, it is not installed");
+        if !tools::is_here(compiler, "the header is not compiled by it") {
             continue;
         }
         let mut command = Command::new(compiler);
@@ -224,9 +223,7 @@ fn a_program_in_c_polls_from_its_own_loop() {
 
 #[test]
 fn memcheck_finds_nothing() {
-    let mut command = Command::new("valgrind");
-    if command.arg("--version").output().is_err() {
-        println!("memcheck: not run, valgrind is not installed");
+    if !tools::is_here("valgrind", "memcheck does not run") {
         return;
     }
     let memcheck = |name: &str, make: Make, words: &[&str]| {

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::controller::declared;
-use super::header::folder;
 use super::{built, root};
 
 const LIST: &str = "src/ffi/symbols.txt";
+
+fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
 /// The names that a shared library defines for others.
 fn exported(library: &PathBuf) -> Vec<String> {
@@ -43,6 +46,19 @@ fn the_cmake_package_has_the_version_of_the_crate() {
     let text = std::fs::read_to_string(path).expect("the file");
     let version = env!("CARGO_PKG_VERSION");
     assert!(text.contains(&format!("set(PACKAGE_VERSION \"{version}\")")), "{text}");
+}
+
+/// P1. A newer one wants a newer Rust than that of the tests.
+#[test]
+fn the_guide_pins_the_version_of_cargo_c_that_is_tested() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a file of the tree");
+    let script = read(".ci/cinstall");
+    let version = script.lines().find_map(|line| line.strip_prefix("cargo_c="));
+    let line = format!("cargo install cargo-c --version {} --locked", version.expect("a version"));
+    assert!(
+        read("src/docs/guide.md").lines().any(|it| it == line),
+        "the guide has no line: {line}"
+    );
 }
 
 #[test]

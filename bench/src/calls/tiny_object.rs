@@ -6,8 +6,8 @@ use object::write::{
     Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
 };
 use object::{
-    Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlags, SymbolKind, SymbolScope,
-    elf,
+    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind,
+    SymbolScope, elf,
 };
 
 /// An object under construction: functions in `.text`, variables in `.data`, fields that refer to
@@ -30,7 +30,9 @@ impl TinyObject {
     /// An object that defines nothing.
     #[must_use]
     pub fn new() -> TinyObject {
-        let object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        // Says that no code goes onto the stack: without it, GNU ld warns.
+        object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Linker);
         TinyObject { object, last: None }
     }
 

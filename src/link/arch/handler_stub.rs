@@ -12,8 +12,8 @@
 
 use object::write::{Object, Relocation, SectionId, StandardSection, Symbol, SymbolSection};
 use object::{
-    Architecture, BinaryFormat, Endianness, RelocationFlags, SymbolFlags, SymbolKind, SymbolScope,
-    elf,
+    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind,
+    SymbolScope, elf,
 };
 
 use crate::error::{Error, Result};
@@ -52,6 +52,8 @@ pub(crate) fn handler_object(name: &str, constants: &[u8], target: &str) -> Resu
     object.add_symbol_data(function, text, &CODE, 16);
     object.append_section_data(data, constants, 8);
     object.append_section_data(frames, &FRAMES, 8);
+    // Says that no code goes onto the stack.
+    object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Linker);
 
     let target = object.add_symbol(symbol(target, SymbolKind::Unknown));
     let (of_data, of_text) = (object.section_symbol(data), object.section_symbol(text));

@@ -9,6 +9,7 @@ use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::testkit::corpus::{self, Build, clang, gcc};
 use crate::testkit::launch;
+use crate::testkit::tools;
 
 /// The functions of `typed.c` in an executor of their own.
 struct Session {
@@ -34,7 +35,7 @@ impl Session {
 /// Sessions with the functions compiled in each way.
 fn sessions() -> impl Iterator<Item = Session> {
     let mut builds = vec![gcc(&["-O2"]), gcc(&["-O0"]), gcc(&["-O2", "-fno-pic"])];
-    if corpus::has_clang() {
+    if tools::is_here("clang", "calls of what it compiles") {
         builds.extend([clang(&["-O2"]), clang(&["-O0"])]);
     }
     builds.into_iter().map(Session::start)

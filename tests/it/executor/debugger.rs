@@ -22,6 +22,7 @@ use farcall::{ExecutorAddr, Result};
 use crate::jit::objects::World;
 use crate::testkit::corpus::{self, Build, gcc};
 use crate::testkit::launch::FARCALL;
+use crate::testkit::tools;
 
 const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC", "-fcf-protection"]);
 
@@ -278,8 +279,7 @@ fn gdb(pid: i32, commands: &[&str]) -> Option<String> {
 
 #[test]
 fn gdb_names_functions_and_lines() {
-    if Command::new("gdb").arg("--version").output().is_err() {
-        say("not installed: 0 cases");
+    if !tools::is_here("gdb", "no debugger is attached") {
         return;
     }
     let world = world();

@@ -18,6 +18,7 @@ use farcall::{AddrRange, ExecutorAddr};
 use crate::jit::objects::World;
 use crate::testkit::corpus::{self, Build, UNWIND, gcc};
 use crate::testkit::launch::{self, FARCALL};
+use crate::testkit::tools;
 
 const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC"]);
 
@@ -285,7 +286,7 @@ fn lines_come_from_every_form_of_debug_information() {
         ("profiled.c", gcc(&["-O1", "-fPIC"]), false),
         ("profiled.rs", gcc(&RUST), true),
     ];
-    if corpus::has_clang() {
+    if tools::is_here("clang", "the lines of its objects") {
         builds.push(("profiled.c", corpus::clang(&["-O1", "-fPIC", "-g"]), true));
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -323,7 +324,7 @@ fn perf_names_functions_by_the_map_and_by_the_dump() {
     let (raw, injected) = (at("raw.data"), at("injected.data"));
     let probe = run("perf", &["record", "-q", "-e", "cpu-clock", "-o", &raw, "true"]);
     if !probe.is_some_and(|output| output.status.success()) {
-        say("not installed, or not allowed to count here: 0 cases");
+        tools::skip("perf", "not installed, or not allowed to count here");
         return;
     }
     let object = corpus::object("profiled.c", gcc(&["-O1", "-g", "-fPIC", "-DWITH_MAIN"]));

@@ -9,6 +9,7 @@ use crate::commands::refuse::refused;
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
+use crate::testkit::tools;
 
 #[test]
 fn a_handle_that_is_only_named() {
@@ -80,7 +81,7 @@ fn a_program_in_pascal() {
         compiler.current_dir(&folder).stdout(Stdio::null()).status().is_ok_and(|s| s.success())
     };
     if !compile(&[]) {
-        println!("Free Pascal, not installed: 0 cases");
+        tools::skip("fpc", "not installed: no program in Pascal");
         return;
     }
     let reference = run_to_end(native(&folder.path().join("pascal"), &["one"]), b"");

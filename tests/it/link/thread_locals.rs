@@ -12,6 +12,7 @@ use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, Build, LOW, PLAIN, clang, gcc, matrix};
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
+use crate::testkit::tools;
 
 /// The ways to reach thread-locals that compilers know, with the instructions for each.
 const MODELS: [Build<'static>; 11] = [
@@ -108,7 +109,8 @@ const LIBRARY: [Build<'static>; 10] = [
 
 /// Those of them that this machine can do.
 fn library() -> &'static [Build<'static>] {
-    if corpus::has_clang() { &LIBRARY } else { &LIBRARY[2..] }
+    let has_clang = tools::is_here("clang", "thread-locals of its objects");
+    if has_clang { &LIBRARY } else { &LIBRARY[2..] }
 }
 
 #[test]

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 
+use super::tools;
+
 /// Compilers running at once for one list of sources.
 const JOBS: usize = 2;
 
@@ -76,15 +78,10 @@ impl Build<'_> {
 /// All the builds of the matrix that this machine can do.
 pub(crate) fn matrix() -> Vec<Build<'static>> {
     let mut builds = MATRIX.to_vec();
-    if has_clang() {
+    if tools::is_here("clang", "its builds of the matrix") {
         builds.extend(MATRIX_OF_CLANG);
     }
     builds
-}
-
-/// True where clang is installed.
-pub(crate) fn has_clang() -> bool {
-    Command::new("clang").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
 /// A file of `tests/sources`.

@@ -5,3 +5,4 @@ pub(crate) mod crates;
 pub(crate) mod launch;
 pub(crate) mod process;
 pub(crate) mod programs;
+pub(crate) mod tools;

@@ -26,6 +26,14 @@ fn a_stub_finds_its_constants_and_its_target() {
     assert!(image.eh_frame.is_some(), "exceptions pass");
 }
 
+/// T1. A linker that is told nothing takes the stack for executable, or warns.
+#[test]
+fn a_stub_says_that_its_stack_holds_no_code() {
+    let object = handler_object("log", b"", "entry").expect("made");
+    let note = b"\0.note.GNU-stack\0";
+    assert!(object.windows(note.len()).any(|window| window == note));
+}
+
 #[test]
 fn a_name_that_c_cannot_have_is_refused() {
     for name in ["", "a\0b"] {

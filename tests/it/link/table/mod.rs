@@ -20,6 +20,7 @@ use features::{FEATURES, Feature, NOTES};
 
 use crate::commands::native::{farcall_run, native};
 use crate::testkit::process::run_to_end;
+use crate::testkit::tools;
 
 /// Names the variable that makes the test write the table into the README in place of comparing it.
 const REWRITE: &str = "TABLE_REWRITE";
@@ -59,8 +60,9 @@ fn every_feature_under_every_compiler_and_flag() {
     // Past the harness, which keeps the output of tests to itself.
     let mut output = std::io::stdout().lock();
     writeln!(output, "table: {same} cells equal native, {without} without meaning").expect("open");
+    drop(output);
     for one in &absent {
-        writeln!(output, "table: {} is not installed", one.name).expect("open");
+        tools::skip(one.name, "not installed: its part of the table is not filled");
     }
 
     if std::env::var_os(REWRITE).is_some() {

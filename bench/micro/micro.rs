@@ -1,4 +1,4 @@
-//! `cargo bench -p farcall-bench`: the parts of a call and of a link one by one, and the whole of both between
+//! `cargo bench -p farcall-micro`: the parts of a call and of a link one by one, and the whole of both between
 //! two processes.
 //!
 //! Criterion's figures compare two versions of the code on one machine. `farcall bench` shows the distance of a call from the

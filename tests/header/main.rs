@@ -9,8 +9,8 @@
 
 use std::path::{Path, PathBuf};
 
-pub(super) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf()
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../src/ffi")
 }
 
 /// The source files, in the order of the header.
@@ -41,7 +41,7 @@ const FILES: [&str; 20] = [
 const OTHERS: [&str; 3] = ["mod", "object", "controller/answers"];
 
 /// The header that the sources make.
-pub(super) fn made() -> String {
+fn made() -> String {
     let folder = folder();
     let mut config = cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("a config");
     config.language = cbindgen::Language::C;
