@@ -67,7 +67,7 @@ pub(crate) struct Options {
     /// Draw the latencies as small panels of curves in an SVG file; with --link the time per object.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Measure `farcall run` of these objects and archives against linking them with wild, mold and ld.lld and running that.
+    /// Measure farcall run of these objects and archives against linking them with wild, mold and ld.lld and running that.
     /// Without FILE, generated programs of 1 to 60,000 objects, with an archive of 10^6 symbols, and with 200 MB of data.
     #[arg(
         long, value_name = "FILE", num_args = 0..,

@@ -198,7 +198,7 @@ fn compare(effort: Effort) -> Result<(), Failure> {
     say!("6 compare  8 bytes from CPU {caller} to CPU {server} and back, {time}")?;
     say!("           x2: times the two-line floor; block, p50..max: ns per round trip")?;
     if !report.is_optimized {
-        say!("           a debug build says little: cargo run --release -- demo")?;
+        say!("           a debug build says little: cargo run --profile demo -- demo")?;
     }
     let longest = report.sections.iter().rev().max_by_key(|section| section.rounds);
     longest.map_or(Ok(()), print)

@@ -32,7 +32,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Link objects and archives into an executor process and run their `main` there.
+    /// Link objects and archives into an executor process and run their main there.
     #[command(after_help = status::OF_RUN)]
     Run(run::Options),
     /// Call a function of a C file again and again, and replace it whenever the file is saved.
