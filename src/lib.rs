@@ -48,7 +48,7 @@
 )]
 #![cfg_attr(
     any(doc, doctest),
-    doc = "[threading](_docs::threading), [trust](_docs::trust), [decisions](_docs::decisions)."
+    doc = "[threading](_docs::threading), [waiting](_docs::waiting), [trust](_docs::trust), [decisions](_docs::decisions)."
 )]
 #![cfg_attr(model, allow(unused, unreachable_pub, reason = "the sides of a session are not built"))]
 
@@ -123,6 +123,7 @@ pages! {
     protocol "docs/protocol.md",
     linking "docs/linking.md",
     threading "docs/threading.md",
+    waiting "docs/waiting.md",
     trust "docs/trust.md",
     decisions "docs/decisions.md",
 }

@@ -96,7 +96,10 @@ impl ExecutorBuilder {
 
     /// Sets how long each side polls for the other before it sleeps; 50 µs by default, about the time that waking a sleeper takes. A
     /// shorter time makes calls in quick succession slower and uses less CPU; a longer one does the reverse. With
-    /// [`Duration::MAX`] neither side ever sleeps, and each waiting thread takes a whole CPU.
+    /// [`Duration::MAX`] a waiting thread takes a whole CPU.
+    ///
+    /// The time is that of a CPU which nobody else wants. A side that notices other threads on its CPU polls for 2 µs at most, then
+    /// sleeps; see the page on [waiting](crate::_docs::waiting).
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
         self.spin = Some(spin);

@@ -233,6 +233,41 @@ pub(crate) fn current() -> u64 {
     u64::try_from(i64::from(number) + 1).unwrap_or(0)
 }
 
+/// Moves this thread to another of the CPUs that it may use. False where it may use one only, or the kernel refuses.
+///
+/// The thread may use the same CPUs afterwards, and the kernel may move it back at any time.
+pub(crate) fn leave() -> bool {
+    let mut allowed = no_cpus();
+    // SAFETY: the kernel writes at most the size of the set, which is a live variable.
+    let got = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) };
+    // SAFETY: reads a set that the kernel has filled, or that is empty.
+    let count = unsafe { libc::CPU_COUNT(&allowed) };
+    let Ok(number) = usize::try_from(current().wrapping_sub(1)) else { return false };
+    if got != 0 || count < 2 || number >= 8 * size_of::<libc::cpu_set_t>() {
+        return false;
+    }
+    let mut others = allowed;
+    // SAFETY: the number is below the size of the set in bits.
+    unsafe { libc::CPU_CLR(number, &mut others) };
+    let moved = allow(&others);
+    // A set without CPUs that the thread had is refused, and changes nothing. So is this one, where control groups changed since.
+    allow(&allowed);
+    moved
+}
+
+fn no_cpus() -> libc::cpu_set_t {
+    // SAFETY: a set of CPUs is an array of integers, for which zeros are valid.
+    unsafe { std::mem::zeroed() }
+}
+
+/// From now on this thread may use these CPUs. False when the kernel refuses.
+fn allow(cpus: &libc::cpu_set_t) -> bool {
+    // SAFETY: the kernel reads the set, which is a live reference.
+    unsafe {
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), std::ptr::from_ref(cpus)) == 0
+    }
+}
+
 /// Begins to fetch the line at `address` of this process, code or data. A hint: an unmapped address is ignored.
 #[inline]
 pub(crate) fn prefetch(address: u64) {
@@ -285,6 +320,32 @@ mod tests {
         ] {
             assert_eq!(Serializer::of(vendor, signature, features), expected, "{signature:#x}");
         }
+    }
+
+    #[test]
+    fn a_thread_that_leaves_its_cpu_may_use_the_same_cpus() {
+        let allowed = || {
+            let mut set = no_cpus();
+            // SAFETY: the kernel writes at most the size of the set, which is a live variable.
+            unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) };
+            set
+        };
+        std::thread::spawn(move || {
+            let before = allowed();
+            // SAFETY: reads a set that the kernel has filled.
+            let count = unsafe { libc::CPU_COUNT(&before) };
+            assert_eq!(leave(), count > 1);
+            assert!(allowed() == before);
+            let mut one = no_cpus();
+            let number = usize::try_from(current() - 1).expect("a CPU");
+            // SAFETY: the number is that of a CPU of this machine.
+            unsafe { libc::CPU_SET(number, &mut one) };
+            assert!(allow(&one));
+            assert!(!leave());
+            assert!(allowed() == one);
+        })
+        .join()
+        .expect("no panic");
     }
 
     #[test]

@@ -69,7 +69,15 @@ pub(crate) fn wait(seen: &[Seen<'_>], deadline: Deadline) {
         return;
     }
     if seen.iter().all(|seen| (seen.word.load(Ordering::Acquire) ^ seen.value) << 32 == 0) {
-        wait_for_one(seen[0], left.map_or(SLICE, |left| left.min(SLICE)));
+        wait_for_one(seen[0].word, seen[0].value, left.map_or(SLICE, |left| left.min(SLICE)));
+    }
+}
+
+/// As [`wait`] for one word, for [`SLICE`] at most. The kernel takes half of the time for it.
+pub(crate) fn wait_briefly(word: &AtomicU64, value: u64, deadline: Deadline) {
+    let limit = deadline.left().map_or(SLICE, |left| left.min(SLICE));
+    if !limit.is_zero() {
+        wait_for_one(word, value, limit);
     }
 }
 
@@ -119,15 +127,15 @@ fn wait_for_any(seen: &[Seen<'_>], left: Option<Duration>) -> bool {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the kernel compares the low half")]
-fn wait_for_one(seen: Seen<'_>, timeout: Duration) {
+fn wait_for_one(word: &AtomicU64, value: u64, timeout: Duration) {
     let limit = timespec(timeout);
     // SAFETY: the word outlives the call, and the limit lies on this stack.
     let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
-            low_half(seen.word),
+            low_half(word),
             libc::FUTEX_WAIT,
-            seen.value as u32,
+            value as u32,
             &raw const limit,
         )
     };

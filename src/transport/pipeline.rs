@@ -24,6 +24,7 @@ use crate::transport::Side;
 use crate::transport::wait::cpu_hints::CpuHints;
 #[cfg(not(model))]
 use crate::transport::wait::lifeline::{End, process_holder};
+use crate::transport::wait::poll_policy::PollPolicy;
 use crate::wire::pipeline::{
     CALLS_WORD, CONTROLLER_PARKER_WORD, CPU_HINT_WORDS, EXECUTOR_PARKER_WORD, HEADER, HOLDER_WORD,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
@@ -56,9 +57,7 @@ pub(crate) struct Inbound {
     /// Records of several lines were taken, so the writer may be waiting for their room.
     is_room_news: bool,
     /// How long to poll before sleeping.
-    spin: Duration,
-    /// The CPUs of both sides.
-    cpu_hints: CpuHints,
+    policy: PollPolicy,
 }
 
 /// What [`Inbound::receive`] found.
@@ -131,9 +130,8 @@ pub(crate) fn end(
     let ring = Consumer::new(from, RING_LINES, position);
     let ring = if side == Side::Controller { ring.of_growing() } else { ring };
     let spin = Duration::from_nanos(segment.words()[SPIN_NS_WORD].load(Ordering::Relaxed));
-    let cpu_hints = CpuHints::new(segment, CPU_HINT_WORDS, side);
-    let inbound =
-        Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, spin, cpu_hints };
+    let policy = PollPolicy::new(spin, CpuHints::new(segment, CPU_HINT_WORDS, side));
+    let inbound = Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, policy };
     (outbound, inbound)
 }
 
@@ -356,14 +354,9 @@ impl Inbound {
         std::mem::take(&mut self.is_room_news)
     }
 
-    /// How long to poll before sleeping.
-    pub(crate) fn spin(&self) -> Duration {
-        self.spin
-    }
-
-    /// Stores the CPU of this side. True when the peer was last seen on the same CPU, so that it needs this one to run.
-    pub(crate) fn shares_cpu(&mut self) -> bool {
-        self.cpu_hints.share_cpu()
+    /// How long this side polls.
+    pub(crate) fn policy(&mut self) -> &mut PollPolicy {
+        &mut self.policy
     }
 
     /// Sleeps until the peer or another thread unparks this side, unless `has_cause` to stay awake. Returns early for any

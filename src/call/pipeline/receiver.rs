@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
 
 use super::completion::{Completion, State, Waiter};
 use super::progress::Progress;
@@ -16,10 +15,8 @@ use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence, sequence_after};
 const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
 /// Pauses behind a poll that found nothing. Each poll takes the line away from the executor, which is about to write it.
 const PAUSES: u32 = 4;
-/// Polls in a row that found nothing, before the leader reads the CPU of the executor.
+/// Polls in a row that found nothing, before the leader asks its policy how long to poll.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
-/// How often the leader yields to an executor on its CPU before it sleeps.
-const YIELDS_MAX: u32 = 4;
 /// Polls after the parker was made and before the kernel is asked. An executor that starts the next call at this moment may
 /// have missed that a thread parks. By then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
@@ -77,7 +74,7 @@ impl Receiver {
         if is_enough(true) {
             return;
         }
-        let mut idle_since = None;
+        let mut polling = None;
         // Polls since the last look at the clock, and polls in a row without a result.
         let (mut polls, mut empty) = (0, 0);
         loop {
@@ -86,54 +83,50 @@ impl Receiver {
                 return;
             }
             polls += 1;
-            let mut shares_cpu = false;
+            let mut goes_on = true;
             if came {
-                (idle_since, empty) = (None, 0);
+                (polling, empty) = (None, 0);
             } else {
                 if is_wanted() {
                     return;
                 }
                 empty += 1;
                 (0..PAUSES).for_each(|_| std::hint::spin_loop());
-                shares_cpu = empty == POLLS_QUICK && self.inbound.shares_cpu();
+                if empty == POLLS_QUICK || self.inbound.policy().shares_cpu() {
+                    polling = self.inbound.policy().begin(deadline);
+                    goes_on = polling.is_some();
+                }
             }
-            if polls < POLLS_PER_LOOK && !shares_cpu {
+            if polls < POLLS_PER_LOOK && goes_on {
                 continue;
             }
             polls = 0;
             progress.look_after_executor();
-            let now = Instant::now();
-            if deadline.left_at(now).is_some_and(|left| left.is_zero()) {
+            if deadline.has_passed() {
                 return;
             }
-            if shares_cpu && self.gave_way() {
-                empty = 0;
-            } else if shares_cpu || now - *idle_since.get_or_insert(now) >= self.inbound.spin() {
+            if let Some(polling) = &mut polling {
+                goes_on = self.inbound.policy().goes_on(polling);
+            }
+            if !goes_on {
                 self.sleep(progress, &is_wanted, deadline, || is_enough(true));
-                (idle_since, empty) = (None, 0);
+                (polling, empty) = (None, 0);
             }
         }
     }
 
-    /// Yields to an executor on this CPU; true when a record came meanwhile.
-    #[cold]
-    fn gave_way(&self) -> bool {
-        (0..YIELDS_MAX).any(|_| {
-            std::thread::yield_now();
-            !self.inbound.is_empty()
-        })
-    }
-
     fn sleep(
-        &self,
+        &mut self,
         progress: &Progress,
         is_wanted: impl Fn() -> bool,
         deadline: Deadline,
         mut is_enough: impl FnMut() -> bool,
     ) {
+        // An executor on this CPU starts nothing meanwhile.
+        let last_polls = if self.inbound.policy().shares_cpu() { 1 } else { LAST_POLLS };
         let has_cause = || {
             is_enough()
-                || (0..LAST_POLLS).any(|_| {
+                || (0..last_polls).any(|_| {
                     std::hint::spin_loop();
                     !self.inbound.is_empty() || progress.has_ended() || is_wanted()
                 })

@@ -1,7 +1,6 @@
 //! The executor's end of a pipeline.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,10 +12,8 @@ use crate::wire::pipeline::{CallsHead, Record, SHARED_WORDS_MAX, WORD_BYTES, nex
 const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
-/// Polls in a row that found nothing, before the server reads the CPU of the controller.
+/// Polls in a row that found nothing, before the server asks its policy how long to poll.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
-/// How often the server yields to a controller on its CPU before it sleeps.
-const YIELDS_MAX: u32 = 4;
 /// Lines that are fetched ahead when several calls have come in one line. Lines further ahead are too often still being
 /// written.
 const PREFETCH_LINES: u64 = 3;
@@ -199,7 +196,7 @@ impl Server {
     /// Waits for the next call, or for room for the backlog: polls for a while, then sleeps.
     #[cold]
     fn idle(&mut self) -> Result<()> {
-        let mut idle_since = None;
+        let mut polling = None;
         let mut polls: u32 = 0;
         while self.inbound.is_empty() {
             if !self.backlog.is_empty() {
@@ -210,33 +207,20 @@ impl Server {
             if polls == POLLS_BEFORE_WAKE || self.inbound.take_room_news() {
                 self.outbound.wake();
             }
-            if polls == POLLS_QUICK && self.inbound.shares_cpu() {
-                self.give_way();
-                (idle_since, polls) = (None, 0);
-            }
-            if !polls.is_multiple_of(POLLS_PER_LOOK) {
-                continue;
-            }
-            let now = Instant::now();
-            if now - *idle_since.get_or_insert(now) >= self.inbound.spin() {
+            let goes_on = if polls == POLLS_QUICK || self.inbound.policy().shares_cpu() {
+                polling = self.inbound.policy().begin(Deadline::SESSION_END);
+                polling.is_some()
+            } else if polls.is_multiple_of(POLLS_PER_LOOK) {
+                polling.as_mut().is_none_or(|polling| self.inbound.policy().goes_on(polling))
+            } else {
+                true
+            };
+            if !goes_on {
                 self.sleep();
-                (idle_since, polls) = (None, 0);
+                (polling, polls) = (None, 0);
             }
         }
         Ok(())
-    }
-
-    /// Yields to a controller on this CPU, and sleeps if no call came meanwhile.
-    #[cold]
-    fn give_way(&mut self) {
-        self.outbound.wake();
-        for _ in 0..YIELDS_MAX {
-            std::thread::yield_now();
-            if !self.inbound.is_empty() {
-                return;
-            }
-        }
-        self.sleep();
     }
 
     fn sleep(&mut self) {

@@ -9,12 +9,6 @@
 //! Arguments stay in the bulk buffer, untouched, until their call is answered; those of nested calls lie behind them. Each side
 //! knows where free memory begins, because it has sent or received every call under way.
 //!
-//! When the ring has something new, the baton carries the ring position up to which the receiver drains before it acts. So
-//! posted messages and calls of a lane have one order.
-//!
-//! Arguments stay in the bulk buffer, untouched, until their call is answered; those of nested calls lie behind them. Each
-//! side knows where free memory begins, because it has sent or received every call under way.
-//!
 //! A ring is drained only when a baton says so, by a side that is waiting for the baton anyway. When a ring is full, its
 //! writer hands the baton over with [`Kind::Part`], and gets it back with [`Kind::Continue`] when there is room. So the ring's
 //! size does not limit payloads, and no side blocks on a ring that is not drained.
@@ -131,7 +125,7 @@ impl Lane {
             Duration::from_nanos(segment.words()[layout::SPIN_NS_WORD].load(Ordering::Relaxed));
         Self {
             baton: segment.view(layout::BATON_WORD..layout::BATON_WORD + LINE_WORDS),
-            settled: Settled::new(word(layout::SETTLED_WORD), lifeline.clone()),
+            settled: Settled::new(word(layout::SETTLED_WORD), lifeline.clone(), spin),
             word: 0,
             hop,
             bulk: BulkBuffer::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),

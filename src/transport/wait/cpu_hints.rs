@@ -18,6 +18,7 @@ pub(in crate::transport) struct CpuHints {
     theirs: Words,
     /// What this side stored last.
     told: u64,
+    side: Side,
 }
 
 impl CpuHints {
@@ -28,7 +29,11 @@ impl CpuHints {
             Side::Controller => (controller, executor),
             Side::Executor => (executor, controller),
         };
-        Self { ours, theirs, told: 0 }
+        Self { ours, theirs, told: 0, side }
+    }
+
+    pub(in crate::transport) fn side(&self) -> Side {
+        self.side
     }
 
     /// Stores the CPU of this side. True when the peer stored the same one last.

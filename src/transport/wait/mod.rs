@@ -6,5 +6,6 @@ pub(in crate::transport) mod lifeline;
 pub(in crate::transport) mod origin;
 pub(in crate::transport) mod parker;
 mod poll_delay;
+pub(crate) mod poll_policy;
 pub(in crate::transport) mod settled;
 pub(in crate::transport) mod waiter;

@@ -40,6 +40,16 @@ impl SharedParker {
     }
 }
 
+impl SharedParker {
+    /// As [`Parker::park`], for some milliseconds at most, and cheaper: an answer is due within microseconds.
+    pub(in crate::transport) fn park_briefly(&self, expected: u64, deadline: Deadline) {
+        match &self.doorbell {
+            None => futex::wait_briefly(self.word(), expected, deadline),
+            Some(doorbell) => doorbell.listen(deadline),
+        }
+    }
+}
+
 impl Parker for SharedParker {
     fn word(&self) -> &AtomicU64 {
         &self.word[0]

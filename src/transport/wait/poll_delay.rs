@@ -17,9 +17,6 @@ const TURNS_MIN: usize = 8;
 const TURNS_MAX: usize = 256;
 /// One first poll in this many comes too soon.
 const WAITS_PER_MISS: u32 = 8;
-/// A waiter offers its CPU to other threads once in this many waits. Two sides that find each answer by polling never sleep.
-/// Without the offer, callers on other lanes get only what the scheduler forces.
-const WAITS_PER_YIELD: u32 = 1024;
 /// A pause changes by one turn, and by one more for each of this many turns that it has.
 const TURNS_PER_STEP: usize = 64;
 
@@ -43,9 +40,6 @@ impl PollDelay {
         self.waits = self.waits.wrapping_add(1);
         if self.waits.is_multiple_of(WAITS_PER_MISS) {
             self.turns = (self.turns - self.step()).max(TURNS_MIN);
-            if self.waits.is_multiple_of(WAITS_PER_YIELD) {
-                crate::sync::yield_now();
-            }
         }
         cpu::spin(self.turns);
     }

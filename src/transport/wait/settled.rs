@@ -1,12 +1,12 @@
 //! Which posted calls of a lane have run.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::lifeline::Lifeline;
+use super::poll_policy::Polling;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::SPIN_NS;
 use crate::shm::Words;
 use crate::sync::Ordering;
 use crate::sys::futex;
@@ -26,11 +26,13 @@ pub(crate) struct Settled(Arc<Shared>);
 struct Shared {
     word: Words,
     lifeline: Lifeline,
+    /// How long a thread polls before it sleeps.
+    spin: Duration,
 }
 
 impl Settled {
-    pub(crate) fn new(word: Words, lifeline: Lifeline) -> Self {
-        Self(Arc::new(Shared { word, lifeline }))
+    pub(crate) fn new(word: Words, lifeline: Lifeline, spin: Duration) -> Self {
+        Self(Arc::new(Shared { word, lifeline, spin }))
     }
 
     /// True when both belong to one lane.
@@ -50,8 +52,8 @@ impl Settled {
     ///
     /// When the lane has ended, or the deadline passes first (then `ErrorKind::Timeout`).
     pub(crate) fn wait(&self, sequence: u64, deadline: Deadline) -> Result<()> {
-        let Shared { word, lifeline } = &*self.0;
-        let (word, start) = (&word[0], Instant::now());
+        let Shared { word, lifeline, spin } = &*self.0;
+        let (word, mut polling) = (&word[0], Polling::of(*spin));
         loop {
             let seen = lifeline.end().look();
             let is_cut = lifeline.is_cut();
@@ -65,7 +67,7 @@ impl Settled {
             if deadline.has_passed() {
                 return Err(Error::timeout("what was sent ahead of the call has not run in time"));
             }
-            if start.elapsed() < Duration::from_nanos(SPIN_NS) {
+            if polling.goes_on() {
                 std::hint::spin_loop();
                 continue;
             }

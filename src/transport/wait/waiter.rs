@@ -1,17 +1,16 @@
-//! Waiting for a word to change: poll first, then sleep in the kernel.
-//!
-//! If both sides run on one CPU, the waiter yields instead of polling.
+//! Waiting for a word to change: poll first, for as long as the [`PollPolicy`] says, then sleep in the kernel.
 //!
 //! The sender stores the word and does not swap it. So the message and the word that announces it leave the processor
 //! together, and no poll comes between them. A sleeper says that it sleeps in a word of its own ([`sleep`]). The sender reads
 //! that word behind a fence.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::cpu_hints::CpuHints;
 use super::lifeline::Lifeline;
 use super::parker::SharedParker;
 use super::poll_delay::PollDelay;
+use super::poll_policy::PollPolicy;
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::shm::Words;
@@ -25,17 +24,7 @@ const TURNS_BETWEEN: usize = 10;
 /// Polls within which a quick answer comes. Only behind them the waiter reads the CPU of its peer.
 const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
 /// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = 64;
-/// How long a waiter polls before it offers the CPU to other threads between polls.
-const YIELD_AFTER: Duration = Duration::from_micros(10);
-/// How often a waiter yields to a peer on its CPU before it sleeps.
-const YIELDS_MAX: u32 = 4;
-/// To wake the peer takes about as long as polling usually lasts. A side that had to wake its peer polls longer, by this
-/// factor.
-const WOKEN_FACTOR: u32 = 4;
-/// The largest factor by which polling lasts longer where answers come a little later than polling usually lasts.
-const SLOW_FACTOR_MAX: u32 = 8;
-
+const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
 /// What one side waits with.
 #[derive(Debug)]
 pub(in crate::transport) struct Waiter {
@@ -45,13 +34,11 @@ pub(in crate::transport) struct Waiter {
     closed: Words,
     lifeline: Lifeline,
     poll_delay: PollDelay,
-    poll_budget: PollBudget,
-    /// The CPUs of both sides.
-    cpu_hints: CpuHints,
+    policy: PollPolicy,
 }
 
 impl Waiter {
-    /// A waiter that polls for `spin` before it sleeps.
+    /// A waiter that polls for about `spin` before it sleeps.
     pub(in crate::transport) fn new(
         parker: SharedParker,
         closed: Words,
@@ -59,8 +46,8 @@ impl Waiter {
         spin: Duration,
         cpu_hints: CpuHints,
     ) -> Self {
-        let (poll_delay, poll_budget) = (PollDelay::new(), PollBudget::new(spin));
-        Self { parker, closed, lifeline, poll_delay, poll_budget, cpu_hints }
+        let (poll_delay, policy) = (PollDelay::new(), PollPolicy::new(spin, cpu_hints));
+        Self { parker, closed, lifeline, poll_delay, policy }
     }
 
     /// From now on the waiter sleeps on `parker`.
@@ -71,14 +58,13 @@ impl Waiter {
 
     /// Tells that the peer was woken: its answer takes longer this time.
     pub(in crate::transport) fn woke(&mut self) {
-        self.poll_budget.woke = true;
+        self.policy.peer_was_woken();
     }
 
     /// Waits until `word` holds anything but `current`, and returns what it holds. `None` when it has not changed by the
     /// deadline; a doorbell, if there is one, is rung when it changes.
     ///
-    /// Polls, then sleeps. When no answer comes quickly and the peer was last seen on this CPU, the waiter yields. The peer
-    /// can only answer when it has the CPU.
+    /// Polls, then sleeps. A waiter on whose CPU the peer was last seen does not poll: the peer needs that CPU to answer.
     ///
     /// # Errors
     ///
@@ -90,10 +76,12 @@ impl Waiter {
         current: u64,
         deadline: Deadline,
     ) -> Result<Option<u64>> {
-        match self.quickly(word, current) {
-            Some(found) => Ok(Some(found)),
-            None => self.slowly(word, current, deadline),
+        if !self.policy.shares_cpu()
+            && let Some(found) = self.quickly(word, current)
+        {
+            return Ok(Some(found));
         }
+        self.slowly(word, current, deadline)
     }
 
     /// Polls where an answer is due at any moment.
@@ -120,46 +108,38 @@ impl Waiter {
         current: u64,
         deadline: Deadline,
     ) -> Result<Option<u64>> {
-        let spin = self.poll_budget.take_spin();
-        if self.cpu_hints.share_cpu() {
-            let has_time = !deadline.has_passed();
-            for _ in 0..if has_time { YIELDS_MAX } else { 0 } {
-                std::thread::yield_now();
-                if let Some(found) = poll(word, current) {
-                    return Ok(Some(found));
-                }
+        let Some(mut polling) = self.policy.begin(deadline) else {
+            let mut found = poll(word, current);
+            if found.is_some()
+                || self.policy.give_way(|| {
+                    found = poll(word, current);
+                    found.is_some()
+                })
+            {
+                return Ok(found);
             }
             return self.asleep(word, current, deadline);
-        }
-        let start = Instant::now();
-        let spin = deadline.left_at(start).map_or(spin, |left| spin.min(left));
-        // Time during which other threads have the CPU does not count: this one does not poll then.
-        let mut lost = Duration::ZERO;
-        while start.elapsed().saturating_sub(lost) < spin && !self.is_closed() {
+        };
+        while !self.is_closed() {
             for _ in 0..POLLS_PER_LOOK {
                 if let Some(found) = poll(word, current) {
-                    self.poll_budget.took(start.elapsed());
+                    self.policy.found(&polling);
                     return Ok(Some(found));
                 }
                 std::hint::spin_loop();
             }
-            // The answer is late already. Another thread may need the CPU, perhaps the thread that answers.
-            let before = start.elapsed();
-            if before > YIELD_AFTER {
-                std::thread::yield_now();
-                lost += start.elapsed() - before;
-                if deadline.has_passed() {
-                    break;
-                }
+            if !self.policy.goes_on(&mut polling) {
+                break;
             }
         }
         let found = self.asleep(word, current, deadline);
-        self.poll_budget.took(start.elapsed());
+        self.policy.slept(&polling);
         found
     }
 
     #[cold]
     fn asleep(&self, word: &AtomicU64, current: u64, deadline: Deadline) -> Result<Option<u64>> {
+        let mut is_first = true;
         loop {
             let is_alone = !self.parker.drain();
             let seen = self.parker.look();
@@ -177,7 +157,11 @@ impl Waiter {
             if deadline.has_passed() {
                 return Ok(None);
             }
-            self.parker.park(sleep::ASLEEP, seen, deadline);
+            if std::mem::take(&mut is_first) && self.policy.shares_cpu() {
+                self.parker.park_briefly(sleep::ASLEEP, deadline);
+            } else {
+                self.parker.park(sleep::ASLEEP, seen, deadline);
+            }
         }
     }
 
@@ -201,46 +185,13 @@ fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
     (found != current).then_some(found)
 }
 
-/// How long to poll.
-#[derive(Debug)]
-struct PollBudget {
-    /// How long to poll before sleeping.
-    spin: Duration,
-    /// The peer was asleep and had to be woken.
-    woke: bool,
-    /// The factor by which polling lasts longer, since answers came late recently.
-    slow_factor: u32,
-}
-
-impl PollBudget {
-    fn new(spin: Duration) -> Self {
-        Self { spin, woke: false, slow_factor: 1 }
-    }
-
-    /// How long to poll this time.
-    fn take_spin(&mut self) -> Duration {
-        let woken_factor = if std::mem::take(&mut self.woke) { WOKEN_FACTOR } else { 1 };
-        self.spin.saturating_mul(woken_factor.max(self.slow_factor))
-    }
-
-    /// Tells how long a wait took in all that the quick polls did not end.
-    fn took(&mut self, time: Duration) {
-        let reach = |factor| self.spin.saturating_mul(factor);
-        if time > reach(SLOW_FACTOR_MAX) {
-            // No calls come, or the called function takes long: sleeping is right.
-            self.slow_factor = 1;
-        } else if time > reach(self.slow_factor) / 2 {
-            self.slow_factor = (self.slow_factor * 2).min(SLOW_FACTOR_MAX);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::error::ErrorKind;
     use std::sync::Arc;
+    use std::time::Instant;
 
     use super::*;
+    use crate::error::ErrorKind;
     use crate::shm::Segment;
     use crate::sys::futex::{self, OWNER_DIED};
     use crate::transport::Side;
@@ -250,35 +201,6 @@ mod tests {
 
     fn parker(segment: &Arc<Segment>) -> SharedParker {
         SharedParker::new(segment.view(1..2), Lifeline::new(End::new()))
-    }
-
-    #[test]
-    fn polling_lasts_as_long_as_answers_take_within_reason() {
-        let mut poll_budget = PollBudget::new(SPIN);
-        poll_budget.took(SPIN * 2);
-        poll_budget.took(SPIN * 2);
-        assert_eq!(poll_budget.take_spin(), SPIN * 4);
-        poll_budget.took(SPIN * 2);
-        poll_budget.took(SPIN);
-        assert_eq!(poll_budget.take_spin(), SPIN * 4);
-        poll_budget.took(SPIN * 8);
-        poll_budget.took(SPIN * 8);
-        assert_eq!(poll_budget.take_spin(), SPIN * SLOW_FACTOR_MAX);
-        poll_budget.took(Duration::from_secs(1));
-        assert_eq!(poll_budget.take_spin(), SPIN);
-        let mut unlimited = PollBudget::new(Duration::MAX);
-        unlimited.took(Duration::from_secs(1));
-        assert_eq!(unlimited.take_spin(), Duration::MAX);
-    }
-
-    #[test]
-    fn a_side_that_woke_the_other_polls_longer_once() {
-        let mut poll_budget = PollBudget::new(SPIN);
-        poll_budget.woke = true;
-        assert_eq!((poll_budget.take_spin(), poll_budget.take_spin()), (SPIN * WOKEN_FACTOR, SPIN));
-        let mut poll_budget = PollBudget::new(Duration::MAX);
-        poll_budget.woke = true;
-        assert_eq!(poll_budget.take_spin(), Duration::MAX);
     }
 
     /// A waiter for the first word of a segment. Word 4 of it is the CPU hint of the peer.
@@ -303,12 +225,12 @@ mod tests {
             let found = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));
-                    // With no limit to polling neither side sleeps; otherwise the other side does at last.
+                    // With no limit to polling, a side sleeps only if other threads want its CPU; otherwise it does at last.
                     while spin != Duration::MAX && parker.word().load(Ordering::Relaxed) == 0 {
                         std::thread::yield_now();
                     }
                     word.store(16, Ordering::Release);
-                    assert_eq!(sleep::wake(&parker), spin != Duration::MAX, "{spin:?}");
+                    assert!(sleep::wake(&parker) || spin == Duration::MAX, "{spin:?}");
                 });
                 waiter.for_change(word, 0, Deadline::SESSION_END)
             });

@@ -1,0 +1,436 @@
+//! How long a side polls before it sleeps.
+//!
+//! Polling finds an answer soonest, as long as nobody else wants the CPU of this side. A thread that polls beside others spends
+//! its share of the CPU on nothing: the scheduler then lets them run for a whole slice, some milliseconds, while the answer
+//! lies there. A thread that sleeps is put on the CPU as soon as the peer wakes it. So a side looks for signs that its CPU is
+//! wanted, and none of them costs a system call:
+//!
+//! | sign | what it says | the side |
+//! |---|---|---|
+//! | the peer stored the number of this CPU ([`CpuHints`]) | the peer itself wants this CPU: it cannot answer meanwhile | yields, or sleeps at once |
+//! | the same for [`SHARED_WAITS`] waits | the kernel leaves both sides on this CPU | leaves it, if it is the executor |
+//! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | sleeps at once for some thousand waits |
+//! | more than [`GAP_MIN`] passed between two looks at the clock | another thread had this CPU | sleeps at once, and polls for [`CONTENDED_SPIN`] at most for a while |
+//! | none | nobody wants this CPU | polls for the time that the user gave |
+//!
+//! A yield to the peer costs less than a sleep and a wake, but only if nobody else is there: Linux (6.6 and later) gives the
+//! whole slice of a thread that yields to the next one.
+
+use std::time::{Duration, Instant};
+
+use super::cpu_hints::CpuHints;
+use crate::deadline::Deadline;
+use crate::sync::yield_now;
+use crate::sys::cpu;
+use crate::transport::Side;
+
+/// To wake the peer takes about as long as polling usually lasts. A side that had to wake its peer polls longer, by this
+/// factor.
+const WOKEN_FACTOR: u32 = 4;
+/// The largest factor by which polling lasts longer where answers come a little later than polling usually lasts.
+const SLOW_FACTOR_MAX: u32 = 8;
+/// Two looks at the clock lie some microseconds apart, with an interrupt in between perhaps 10.
+const GAP_MIN: Duration = Duration::from_micros(20);
+/// So many waits in a row on the CPU of the peer make the executor's thread leave it. To be apart on busy CPUs costs a tenth of
+/// being together on one.
+const SHARED_WAITS: u32 = 64;
+/// The least time between two moves: a move costs some microseconds, and may be in vain.
+const LEAVE_PAUSE: Duration = Duration::from_millis(50);
+/// Behind a yield that took long, a side sleeps until waits have followed each other for this time without a gap of
+/// [`YIELD_MAX`]: threads that want the CPU have it at least once in that time.
+const UNYIELDING: Duration = Duration::from_millis(50);
+/// A yield lasts longer if others than the peer ran meanwhile, or if the peer runs a function that takes long.
+const YIELD_MAX: Duration = Duration::from_micros(100);
+/// How often a side yields to a peer on its CPU before it sleeps.
+const YIELDS_MAX: u32 = 4;
+/// How long a side polls while its CPU is contended: an answer of a peer that runs comes sooner.
+const CONTENDED_SPIN: Duration = Duration::from_micros(2);
+/// How long a gap is remembered, at first and at most. It is remembered twice as long if the next trial meets a gap again.
+const CONTENDED_MIN: Duration = Duration::from_millis(2);
+const CONTENDED_MAX: Duration = Duration::from_secs(1);
+
+/// What one side remembers from one wait to the next.
+#[derive(Debug)]
+pub(crate) struct PollPolicy {
+    /// How long to poll at most while nobody else wants the CPU.
+    spin: Duration,
+    /// The peer was asleep and had to be woken.
+    woke_peer: bool,
+    /// The factor by which polling lasts longer, since answers came late recently.
+    slow_factor: u32,
+    contention: Contention,
+    /// The CPUs of both sides.
+    cpu_hints: CpuHints,
+    /// Both sides were on one CPU when this side last looked.
+    shares_cpu: bool,
+    departure: Departure,
+    yielding: Yielding,
+}
+
+impl PollPolicy {
+    /// A policy by which a wait polls for about `spin`.
+    pub(in crate::transport) fn new(spin: Duration, cpu_hints: CpuHints) -> Self {
+        let contention = Contention { until: None, memory: CONTENDED_MIN };
+        let yielding = Yielding { last: None, first: Instant::now() };
+        Self {
+            spin,
+            woke_peer: false,
+            slow_factor: 1,
+            contention,
+            cpu_hints,
+            shares_cpu: false,
+            departure: Departure { shared_waits: 0, last: None },
+            yielding,
+        }
+    }
+
+    /// Says that the peer was woken: its answer takes longer this time.
+    pub(in crate::transport) fn peer_was_woken(&mut self) {
+        self.woke_peer = true;
+    }
+
+    /// True when both sides were on one CPU at the last look. [`PollPolicy::begin`] looks again.
+    #[inline(always)]
+    pub(crate) fn shares_cpu(&self) -> bool {
+        self.shares_cpu
+    }
+
+    /// Begins to poll. `None` when the peer needs this CPU: then [give way](PollPolicy::give_way), or sleep.
+    pub(crate) fn begin(&mut self, deadline: Deadline) -> Option<Polling> {
+        let woke_peer = std::mem::take(&mut self.woke_peer);
+        self.shares_cpu = chance().unwrap_or_else(|| {
+            let shares_cpu = self.cpu_hints.share_cpu();
+            if self.cpu_hints.side() == Side::Executor && self.departure.is_due(shares_cpu) {
+                return !cpu::leave() || self.cpu_hints.share_cpu();
+            }
+            shares_cpu
+        });
+        if self.shares_cpu {
+            return None;
+        }
+        let start = Instant::now();
+        let is_contended = self.contention.is_remembered(start);
+        let limit = if is_contended {
+            self.spin.min(CONTENDED_SPIN)
+        } else {
+            let woken_factor = if woke_peer { WOKEN_FACTOR } else { 1 };
+            self.spin.saturating_mul(woken_factor.max(self.slow_factor))
+        };
+        let limit = deadline.left_at(start).map_or(limit, |left| limit.min(left));
+        Some(Polling { start, last: start, limit, is_contended })
+    }
+
+    /// Offers this CPU to the peer on it until the answer `has_come`. True when it has; otherwise sleep. Does nothing while other
+    /// threads want the CPU as well, since one of them would get a whole slice.
+    pub(crate) fn give_way(&mut self, mut has_come: impl FnMut() -> bool) -> bool {
+        if !self.yielding.is_due() {
+            return false;
+        }
+        let mut last = Instant::now();
+        for _ in 0..YIELDS_MAX {
+            yield_now();
+            let has_come = has_come();
+            let now = Instant::now();
+            if now - last > YIELD_MAX {
+                self.yielding.took_long(now);
+                return has_come;
+            }
+            if has_come {
+                self.yielding.was_short();
+                return true;
+            }
+            last = now;
+        }
+        false
+    }
+
+    /// Looks at the clock. False when polling ends: its time is over, or another thread wants this CPU.
+    pub(crate) fn goes_on(&mut self, polling: &mut Polling) -> bool {
+        if let Some(goes_on) = chance() {
+            return goes_on;
+        }
+        let now = Instant::now();
+        if polling.meets_gap(now) {
+            self.contention.remember(now);
+            polling.is_contended = true;
+            return false;
+        }
+        now - polling.start < polling.limit
+    }
+
+    /// Says that polling found the answer.
+    pub(in crate::transport) fn found(&mut self, polling: &Polling) {
+        if !polling.is_contended {
+            self.contention.forget();
+            self.took(polling.start.elapsed());
+        }
+    }
+
+    /// Says that the answer came while this side slept, behind its polling.
+    pub(in crate::transport) fn slept(&mut self, polling: &Polling) {
+        if !polling.is_contended {
+            self.took(polling.start.elapsed());
+        }
+    }
+
+    /// Notes how long an answer took that did not come at once.
+    fn took(&mut self, time: Duration) {
+        let reach = |factor| self.spin.saturating_mul(factor);
+        if time > reach(SLOW_FACTOR_MAX) {
+            // No calls come, or the called function takes long: sleeping is right.
+            self.slow_factor = 1;
+        } else if time > reach(self.slow_factor) / 2 {
+            self.slow_factor = (self.slow_factor * 2).min(SLOW_FACTOR_MAX);
+        }
+    }
+}
+
+/// The polling of one wait.
+#[derive(Debug)]
+pub(crate) struct Polling {
+    start: Instant,
+    /// The last look at the clock.
+    last: Instant,
+    limit: Duration,
+    /// Other threads want this CPU.
+    is_contended: bool,
+}
+
+impl Polling {
+    /// The polling of a wait that remembers nothing.
+    pub(in crate::transport) fn of(spin: Duration) -> Self {
+        let start = Instant::now();
+        Self { start, last: start, limit: spin, is_contended: false }
+    }
+
+    /// As [`PollPolicy::goes_on`].
+    pub(in crate::transport) fn goes_on(&mut self) -> bool {
+        let now = Instant::now();
+        !self.meets_gap(now) && now - self.start < self.limit
+    }
+
+    /// True when another thread had this CPU since the last look.
+    fn meets_gap(&mut self, now: Instant) -> bool {
+        let gap = now - std::mem::replace(&mut self.last, now);
+        gap > GAP_MIN
+    }
+}
+
+/// Whether other threads want the CPU of this side, as gaps between polls have told.
+#[derive(Debug)]
+struct Contention {
+    /// Until then a wait polls for [`CONTENDED_SPIN`] only. The first wait behind it is a trial.
+    until: Option<Instant>,
+    /// How long the next gap is remembered.
+    memory: Duration,
+}
+
+impl Contention {
+    fn is_remembered(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+
+    fn remember(&mut self, now: Instant) {
+        self.until = Some(now + self.memory);
+        self.memory = (self.memory * 2).min(CONTENDED_MAX);
+    }
+
+    /// A trial has polled and met no gap.
+    fn forget(&mut self) {
+        (self.until, self.memory) = (None, CONTENDED_MIN);
+    }
+}
+
+/// Whether to leave a CPU that the peer uses as well.
+#[derive(Debug)]
+struct Departure {
+    /// Waits in a row on one CPU with the peer.
+    shared_waits: u32,
+    /// The last move.
+    last: Option<Instant>,
+}
+
+impl Departure {
+    /// Counts a wait. True when this side should leave its CPU now.
+    fn is_due(&mut self, shares_cpu: bool) -> bool {
+        self.shared_waits = if shares_cpu { self.shared_waits + 1 } else { 0 };
+        if self.shared_waits < SHARED_WAITS {
+            return false;
+        }
+        self.shared_waits = 0;
+        let now = Instant::now();
+        let is_due = self.last.is_none_or(|last| now - last > LEAVE_PAUSE);
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
+    }
+}
+
+/// Whether to yield to a peer on this CPU.
+#[derive(Debug)]
+struct Yielding {
+    /// The last wait behind a yield that took long; `None` while yields are short.
+    last: Option<Instant>,
+    /// The first wait of a row without a gap.
+    first: Instant,
+}
+
+impl Yielding {
+    /// True when nobody but the peer wants this CPU, as far as this side knows.
+    fn is_due(&mut self) -> bool {
+        let Some(last) = &mut self.last else { return true };
+        let now = Instant::now();
+        if now - std::mem::replace(last, now) > YIELD_MAX {
+            self.first = now;
+        }
+        now - self.first > UNYIELDING
+    }
+
+    fn took_long(&mut self, now: Instant) {
+        (self.last, self.first) = (Some(now), now);
+    }
+
+    fn was_short(&mut self) {
+        self.last = None;
+    }
+}
+
+/// The models of shuttle decide by chance, so that sides begin and end to poll at any moment.
+#[cfg(shuttle)]
+fn chance() -> Option<bool> {
+    use ::shuttle::rand::{Rng, thread_rng};
+    Some(thread_rng().gen_bool(0.5))
+}
+
+#[cfg(not(shuttle))]
+fn chance() -> Option<bool> {
+    None
+}
+
+#[cfg(test)]
+#[cfg(not(model))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::shm::Segment;
+    use crate::sync::Ordering;
+
+    const SPIN: Duration = Duration::from_micros(50);
+
+    /// The policy of a controller, and the segment whose second word is the executor's CPU.
+    fn policy(spin: Duration) -> (Arc<Segment>, PollPolicy) {
+        let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
+        let cpu_hints = CpuHints::new(&segment, [0, 1], Side::Controller);
+        (segment, PollPolicy::new(spin, cpu_hints))
+    }
+
+    /// How long the next wait polls.
+    fn limit(policy: &mut PollPolicy) -> Duration {
+        policy.begin(Deadline::SESSION_END).expect("the CPU is not shared").limit
+    }
+
+    #[test]
+    fn polling_lasts_as_long_as_answers_take_within_reason() {
+        let (_segment, mut policy) = policy(SPIN);
+        policy.took(SPIN * 2);
+        policy.took(SPIN * 2);
+        assert_eq!(limit(&mut policy), SPIN * 4);
+        policy.took(SPIN * 2);
+        policy.took(SPIN);
+        assert_eq!(limit(&mut policy), SPIN * 4);
+        policy.took(SPIN * 8);
+        policy.took(SPIN * 8);
+        assert_eq!(limit(&mut policy), SPIN * SLOW_FACTOR_MAX);
+        policy.took(Duration::from_secs(1));
+        assert_eq!(limit(&mut policy), SPIN);
+    }
+
+    #[test]
+    fn a_side_that_woke_the_peer_polls_longer_once() {
+        let (_segment, mut policy) = policy(SPIN);
+        policy.peer_was_woken();
+        assert_eq!([limit(&mut policy), limit(&mut policy)], [SPIN * WOKEN_FACTOR, SPIN]);
+    }
+
+    #[test]
+    fn endless_polling_has_no_factor() {
+        let (_segment, mut policy) = policy(Duration::MAX);
+        policy.peer_was_woken();
+        policy.took(Duration::from_secs(1));
+        assert_eq!(limit(&mut policy), Duration::MAX);
+    }
+
+    #[test]
+    fn polling_ends_with_its_deadline() {
+        let (_segment, mut policy) = policy(Duration::MAX);
+        let polling = policy.begin(Deadline::after(SPIN)).expect("the CPU is not shared");
+        assert!(polling.limit <= SPIN, "{:?}", polling.limit);
+    }
+
+    #[test]
+    fn a_gap_between_two_polls_ends_polling_and_shortens_the_next() {
+        let (_segment, mut policy) = policy(Duration::MAX);
+        let mut polling = policy.begin(Deadline::SESSION_END).expect("the CPU is not shared");
+        std::thread::sleep(GAP_MIN * 2);
+        assert!(!policy.goes_on(&mut polling));
+        assert_eq!(limit(&mut policy), CONTENDED_SPIN);
+        // That wait polled beside others: it says nothing about how long answers take.
+        policy.slept(&polling);
+        assert_eq!((policy.slow_factor, limit(&mut policy)), (1, CONTENDED_SPIN));
+    }
+
+    #[test]
+    fn contention_is_tried_again_later_and_later() {
+        let mut contention = Contention { until: None, memory: CONTENDED_MIN };
+        let start = Instant::now();
+        contention.remember(start);
+        assert!(contention.is_remembered(start + CONTENDED_MIN - GAP_MIN));
+        assert!(!contention.is_remembered(start + CONTENDED_MIN));
+        contention.remember(start);
+        assert!(contention.is_remembered(start + CONTENDED_MIN));
+        for _ in 0..20 {
+            contention.remember(start);
+        }
+        assert!(!contention.is_remembered(start + CONTENDED_MAX));
+        contention.forget();
+        contention.remember(start);
+        assert!(!contention.is_remembered(start + CONTENDED_MIN));
+    }
+
+    #[test]
+    fn a_side_leaves_a_shared_cpu_behind_many_waits_and_seldom() {
+        let mut departure = Departure { shared_waits: 0, last: None };
+        let waits = |departure: &mut Departure, count: u32| {
+            (0..count).filter(|_| departure.is_due(true)).count()
+        };
+        assert_eq!(waits(&mut departure, SHARED_WAITS - 1), 0);
+        assert!(!departure.is_due(false));
+        assert_eq!(waits(&mut departure, SHARED_WAITS), 1);
+        assert_eq!(waits(&mut departure, SHARED_WAITS), 0);
+        std::thread::sleep(LEAVE_PAUSE);
+        assert_eq!(waits(&mut departure, SHARED_WAITS), 1);
+    }
+
+    #[test]
+    fn a_side_gives_way_to_the_peer_on_its_cpu_and_not_to_others() {
+        let (segment, mut policy) = policy(SPIN);
+        segment.words()[1].store(cpu::current(), Ordering::Relaxed);
+        while policy.begin(Deadline::SESSION_END).is_some() {
+            // This thread was moved meanwhile.
+            segment.words()[1].store(cpu::current(), Ordering::Relaxed);
+        }
+        assert!(policy.shares_cpu());
+        policy.yielding.took_long(Instant::now());
+        assert!(!policy.give_way(|| unreachable!("a yield beside other threads")));
+        // A gap begins the time anew.
+        std::thread::sleep(UNYIELDING);
+        assert!(!policy.give_way(|| unreachable!("a yield beside other threads")));
+        policy.yielding.was_short();
+        assert!(policy.give_way(|| true));
+        segment.words()[1].store(0, Ordering::Relaxed);
+        assert!(policy.begin(Deadline::SESSION_END).is_some());
+        assert!(!policy.shares_cpu());
+    }
+}
