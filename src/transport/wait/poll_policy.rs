@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | the peer stored the number of this CPU ([`CpuHints`]) | the peer itself wants this CPU: it cannot answer meanwhile | yields, or sleeps at once |
 //! | the same for [`SHARED_WAITS`] waits | the kernel leaves both sides on this CPU | leaves it, if it is the executor |
-//! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | sleeps at once for some thousand waits |
+//! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | sleeps at once, until waits follow each other for [`UNYIELDING`] without a gap |
 //! | more than [`GAP_MIN`] passed between two looks at the clock | another thread had this CPU | sleeps at once, and polls for [`CONTENDED_SPIN`] at most for a while |
 //! | none | nobody wants this CPU | polls for the time that the user gave |
 //!
@@ -31,8 +31,8 @@ const WOKEN_FACTOR: u32 = 4;
 const SLOW_FACTOR_MAX: u32 = 8;
 /// Two looks at the clock lie some microseconds apart, with an interrupt in between perhaps 10.
 const GAP_MIN: Duration = Duration::from_micros(20);
-/// So many waits in a row on the CPU of the peer make the executor's thread leave it. To be apart on busy CPUs costs a tenth of
-/// being together on one.
+/// Waits in a row on the CPU of the peer, after which the executor's thread leaves that CPU. A call between two busy CPUs costs a
+/// tenth of a call on one.
 const SHARED_WAITS: u32 = 64;
 /// The least time between two moves: a move costs some microseconds, and may be in vain.
 const LEAVE_PAUSE: Duration = Duration::from_millis(50);
@@ -155,20 +155,17 @@ impl PollPolicy {
             polling.is_contended = true;
             return false;
         }
-        now - polling.start < polling.limit
+        let goes_on = now - polling.start < polling.limit;
+        if !goes_on && !polling.is_contended {
+            self.contention.forget();
+        }
+        goes_on
     }
 
-    /// Says that polling found the answer.
-    pub(in crate::transport) fn found(&mut self, polling: &Polling) {
+    /// Says that the answer has come, by polling or while this side slept.
+    pub(in crate::transport) fn answered(&mut self, polling: &Polling) {
         if !polling.is_contended {
             self.contention.forget();
-            self.took(polling.start.elapsed());
-        }
-    }
-
-    /// Says that the answer came while this side slept, behind its polling.
-    pub(in crate::transport) fn slept(&mut self, polling: &Polling) {
-        if !polling.is_contended {
             self.took(polling.start.elapsed());
         }
     }
@@ -377,8 +374,25 @@ mod tests {
         assert!(!policy.goes_on(&mut polling));
         assert_eq!(limit(&mut policy), CONTENDED_SPIN);
         // That wait polled beside others: it says nothing about how long answers take.
-        policy.slept(&polling);
+        policy.answered(&polling);
         assert_eq!((policy.slow_factor, limit(&mut policy)), (1, CONTENDED_SPIN));
+    }
+
+    #[test]
+    fn polling_to_its_end_without_a_gap_ends_contention() {
+        let (_segment, mut policy) = policy(SPIN);
+        policy.contention.remember(Instant::now() - CONTENDED_MIN);
+        let mut polling = policy.begin(Deadline::SESSION_END).expect("the CPU is not shared");
+        polling.limit = Duration::ZERO;
+        // Again where this thread loses its CPU between two lines.
+        loop {
+            (polling.last, polling.is_contended) = (Instant::now(), false);
+            assert!(!policy.goes_on(&mut polling));
+            if !polling.is_contended {
+                break;
+            }
+        }
+        assert_eq!(policy.contention.memory, CONTENDED_MIN);
     }
 
     #[test]

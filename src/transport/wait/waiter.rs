@@ -123,7 +123,7 @@ impl Waiter {
         while !self.is_closed() {
             for _ in 0..POLLS_PER_LOOK {
                 if let Some(found) = poll(word, current) {
-                    self.policy.found(&polling);
+                    self.policy.answered(&polling);
                     return Ok(Some(found));
                 }
                 std::hint::spin_loop();
@@ -133,7 +133,7 @@ impl Waiter {
             }
         }
         let found = self.asleep(word, current, deadline);
-        self.policy.slept(&polling);
+        self.policy.answered(&polling);
         found
     }
 
