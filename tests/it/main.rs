@@ -8,6 +8,7 @@ mod call;
 mod commands;
 mod controller;
 mod executor;
+mod forks;
 mod house;
 mod jit;
 mod link;

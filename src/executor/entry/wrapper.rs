@@ -2,6 +2,8 @@
 //!
 //! `struct buffer f(const char *data, size_t size)`, where the buffer is a [`WrapperFunctionBuffer`]. The function
 //! answers when it returns. `wrapper_function` has the other convention, whose functions may answer later.
+//!
+//! Invariant: only the process that got a call answers it. A child that the function has forked, and that returns from it, ends.
 #![allow(unsafe_code, reason = "calls and provides C functions by address")]
 
 use std::ffi::c_char;
@@ -13,7 +15,11 @@ use crate::error::{Error, Result, panicked};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
 use crate::sps;
+use crate::sys::process::fork;
 use crate::transport::Payload;
+
+/// The exit status of a child whose function has failed.
+const FAILED: i32 = 125;
 
 type Wrapper = unsafe extern "C" fn(*const c_char, usize) -> WrapperFunctionBuffer;
 
@@ -45,9 +51,24 @@ pub(crate) fn call(
     if target == 0 {
         return Err("call of address 0".to_owned());
     }
+    let generation = fork::generation();
     // SAFETY: the controller vouches for the address and the arguments, as said above.
-    let buffer = unsafe { enter::wrapper(ExecutorAddr::new(target), args.as_ptr(), args.len()) }?;
-    buffer.into_result()
+    let result = unsafe { enter::wrapper(ExecutorAddr::new(target), args.as_ptr(), args.len()) };
+    if fork::generation() != generation {
+        end_child(result.and_then(WrapperFunctionBuffer::into_result).err());
+    }
+    result?.into_result()
+}
+
+/// Ends a forked child, in which the function of a call has returned: the call, and the way to its caller, are the parent's. Writes
+/// what the child has printed. A reason why the function has failed goes to standard error.
+#[cold]
+pub(super) fn end_child(failed: Option<String>) -> ! {
+    if let Some(why) = &failed {
+        eprintln!("farcall executor: in a forked child: {why}");
+    }
+    fork::flush();
+    fork::end(if failed.is_some() { FAILED } else { 0 })
 }
 
 /// The C function of an implementation. A panic in it becomes an out-of-band error.

@@ -14,6 +14,7 @@ use crate::executor::entry::enter;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
 use crate::executor::entry::wrapper;
 use crate::sps::{self, Decode, Encode};
+use crate::sys::process::fork;
 use crate::transport::Payload;
 
 /// One call of a [`WrapperFunction`](crate::executor::WrapperFunction), seen by the function: decodes the arguments
@@ -129,8 +130,13 @@ impl Convention {
             return reply(message);
         }
         if self == Self::WithSession {
+            let generation = fork::generation();
             // SAFETY: the caller vouches for the function, its arguments and `answer`.
-            return unsafe { enter::wrapper_function(function, session, args, answer, call_id) };
+            unsafe { enter::wrapper_function(function, session, args, answer, call_id) };
+            if fork::generation() != generation {
+                wrapper::end_child(None);
+            }
+            return;
         }
         let result = wrapper::call(function.get(), Payload::Own(args.as_bytes()));
         reply(result.unwrap_or_else(|message| WrapperFunctionBuffer::out_of_band(&message)));

@@ -8,6 +8,8 @@
 //! 2. the exit handlers (`atexit`, `__cxa_atexit`), the last registered first,
 //! 3. the finalizers.
 //!
+//! A child that a program forks, and that returns from `main`, exits as natively: the call of `main` is its parent's.
+//!
 //! Invariant: no code of a program runs under the lock.
 #![allow(unsafe_code, reason = "calls the functions of programs by address")]
 
@@ -32,6 +34,7 @@ use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::thread_end;
 use crate::sps::Bytes;
 use crate::sync::Mutex;
+use crate::sys::process::fork;
 use crate::{AddrRange, ExecutorAddr};
 
 /// The programs of the process. There is one table, because `atexit` has no session argument.
@@ -70,9 +73,12 @@ impl Serve for ProgramInitialize {
 impl Serve for ProgramMain {
     fn serve((handle, main, args): (ExecutorAddr, ExecutorAddr, Vec<Bytes>)) -> Result<i32> {
         let arguments = Arguments::for_good(&args)?;
+        let generation = fork::generation();
         initialize(handle, &arguments)?;
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
-        unsafe { arguments.pass_to(main) }
+        let ran = unsafe { arguments.pass_to(main) };
+        exit_in_child(generation, &ran);
+        ran
     }
 }
 
@@ -81,8 +87,10 @@ impl Serve for ProgramRun {
         let arguments = Arguments::new(&args)?;
         // Handlers left from an earlier run would meet data of this one.
         abandon(handle);
+        let generation = fork::generation();
         // SAFETY: the controller looked this symbol up as `main`, and the executor obeys the controller.
         let ran = initialize(handle, &arguments).and_then(|()| unsafe { arguments.pass_to(main) });
+        exit_in_child(generation, &ran);
         match &ran {
             Ok(status) if !handle.is_null() => {
                 thread_end::finish(handle);
@@ -106,8 +114,11 @@ impl Serve for ProgramStart {
 impl Serve for RunAsMain {
     fn serve((main, args): (ExecutorAddr, Vec<Bytes>)) -> Result<i64> {
         let arguments = Arguments::for_good(&args)?;
+        let generation = fork::generation();
         // SAFETY: the controller names a `main`, and the executor obeys the controller.
-        unsafe { arguments.pass_to(main) }.map(i64::from)
+        let ran = unsafe { arguments.pass_to(main) };
+        exit_in_child(generation, &ran);
+        ran.map(i64::from)
     }
 }
 
@@ -134,8 +145,23 @@ impl Serve for CallVoidVoid {
 
 impl Serve for ProcessExit {
     fn serve((status,): (i32,)) -> Result<()> {
-        // SAFETY: the call ends the process, as the program's own call would.
-        unsafe { libc::exit(status) }
+        exit(status)
+    }
+}
+
+/// Ends the process as the program's own call of `exit` would: with its exit handlers.
+fn exit(status: c_int) -> ! {
+    // SAFETY: the program asks for its end, or `main` has returned.
+    unsafe { libc::exit(status) }
+}
+
+/// Exits where `main` has returned in another process than that of this [generation](fork::generation): in a child that `main` or
+/// an initializer has forked. A child in which it has failed ends with its call (`entry::wrapper`).
+fn exit_in_child(generation: u64, ran: &Result<c_int>) {
+    if fork::generation() != generation
+        && let Ok(status) = ran
+    {
+        exit(*status);
     }
 }
 

@@ -1,0 +1,3 @@
+//! Linked code and hosts that fork, and hosts that close what they have open or become another user.
+
+pub(crate) mod children;
