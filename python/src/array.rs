@@ -15,6 +15,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::error;
 use crate::prototype::Target;
 
 /// Arrays begin at a cache line; large ones at a page.
@@ -110,18 +111,23 @@ fn layout(bytes: usize) -> Result<Layout> {
 
 impl Block {
     /// Gives the memory back to the system. The bytes are zeros from now on, until the block is dropped.
-    fn free(&self) {
+    ///
+    /// # Errors
+    ///
+    /// In a forked child: the block is the parent's. For want of memory; the bytes then stay until the block is reused.
+    fn free(&self) -> Result<()> {
+        self.heap.heap.region().discard(self.block.offset(), self.block.bytes())?;
         // Relaxed: a call that runs at the same time may use the memory still.
         self.is_freed.store(true, Ordering::Relaxed);
-        // The region is writable, so this cannot fail but for want of memory; the bytes then stay until the block is reused.
-        let _ = self.heap.heap.region().discard(self.block.offset(), self.block.bytes());
+        Ok(())
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
         self.heap.lock().remove(&self.block.address().get());
-        self.free();
+        // What cannot be given back now stays until the block is reused.
+        let _ = self.free();
     }
 }
 
@@ -152,8 +158,8 @@ impl Memory {
     }
 
     /// Gives the memory back to the system now. Arrays in it have zeros from then on, and no call takes them.
-    fn free(&self) {
-        self.block.free();
+    fn free(&self, py: Python<'_>) -> PyResult<()> {
+        self.block.free().map_err(|error| error::raise(py, &error))
     }
 }
 

@@ -115,6 +115,20 @@ def test_a_kernel_runs_in_another_process():
     assert (total, sign, death.function) == ([9.0, 22.0], [-1, 1], "filter")
 
 
+def total_in_child(kernel):
+    return kernel(numpy.array([-1.0, 2.0]), numpy.array([10.0, 20.0]))[0].tolist()
+
+
+def test_a_kernel_runs_in_a_forked_pool_whose_parent_has_called_it():
+    """P9: the child starts an executor of its own."""
+    kernel = farcall.Kernel(PROTOTYPE, source=KERNEL)
+    assert total_in_child(kernel) == [9.0, 22.0]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        assert pool.map(total_in_child, [kernel, kernel.reference()]) == [[9.0, 22.0]] * 2
+    assert total_in_child(kernel) == [9.0, 22.0]
+    kernel.close()
+
+
 def test_a_kernel_checks_its_columns():
     kernel = farcall.Kernel(PROTOTYPE, source=KERNEL, processes=2)
     reference = pickle.loads(pickle.dumps(kernel.reference()))

@@ -171,6 +171,85 @@ def test_a_forked_child_is_refused(library):
     assert add(1, 2) == 3
 
 
+def status_of(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def refused(work):
+    try:
+        work()
+    except ValueError as error:
+        return "forked" in str(error)
+    return False
+
+
+def test_a_forked_child_leaves_its_parents_arrays_alone(executor, library):
+    """H1: a drop, a free, a new array or a copied text in a child must not touch what the parent has."""
+    kept = executor.copy([7.0] * 4096)
+    ways = [
+        lambda arrays: arrays.clear() is None,
+        lambda arrays: refused(lambda: executor.free(arrays[0])),
+        lambda arrays: refused(lambda: executor.array(4096)),
+        lambda arrays: refused(lambda: library["length"]("text")),
+        # H6.
+        lambda arrays: refused(lambda: library["sum"].submit(arrays[0], 3)),
+    ]
+    for way in ways:
+        arrays = [executor.copy([7.0] * 4096), executor.copy([8.0] * 8)[2:]]
+        child = os.fork()
+        if child == 0:
+            done = False
+            try:
+                done = way(arrays)
+                del arrays
+                gc.collect()
+            finally:
+                os._exit(0 if done else 1)
+        assert status_of(child) == 0
+        other = executor.copy([9.0] * 4096)
+        assert (arrays[0] == 7).all() and (arrays[1] == 8).all() and (kept == 7).all()
+        assert (other == 9).all()
+        assert library["sum"](arrays[0], 4096) == library["sum"].submit(kept, 4096).result(10)
+
+
+def test_a_child_that_ends_the_interpreter_leaves_its_parents_arrays_alone(executor, library):
+    """H1: as a worker of a preforking server does."""
+    array = executor.array(10)
+    array[:] = 7
+    child = os.fork()
+    if child == 0:
+        # Runs exit handlers and drops everything.
+        import sys
+
+        try:
+            sys.exit(0)
+        finally:
+            del array, library
+            executor.close()
+            os._exit(0)
+    assert status_of(child) == 0
+    assert array.sum() == 70 and library["sum"](array, 10) == 70
+
+
+def test_a_child_that_native_code_forks_and_that_returns_ends(executor):
+    """N1: the call is the parent's, which gets its result."""
+    library = executor.compile_c(
+        """
+        #include <sys/wait.h>
+        #include <unistd.h>
+        long forking(long number) {
+            pid_t child = fork();
+            int status = -1;
+            if (child != 0) waitpid(child, &status, 0);
+            return child == 0 ? -1 : number + status;
+        }
+        """
+    )
+    forking = library["forking"]
+    assert [forking(number) for number in range(3)] == [0, 1, 2]
+    assert [forking.submit(number).result(10) for number in range(3)] == [0, 1, 2]
+
+
 def test_random_calls_from_eight_threads(library):
     add, length = library["add"], library["length"]
 

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{IDLE_LANES_MAX, LANES_MAX, REVERSE_LANES_MAX};
 use crate::sps::Status;
 use crate::sync::{AtomicU64, Mutex, Ordering, thread_local};
-use crate::transport::{Closer, Lane, Origin, forked};
+use crate::transport::{Closer, Lane, Origin};
 
 /// The lanes of one side of a session.
 #[derive(Debug)]
@@ -149,6 +149,9 @@ impl Lanes {
 
     /// Ends all lanes, also those added later. A thread that waits on a lane learns that the peer is gone.
     pub(crate) fn close(&self) {
+        if !self.origin.is_here() {
+            return;
+        }
         let mut open = self.open.lock();
         open.is_closed = true;
         for lane in &open.lanes {
@@ -166,9 +169,15 @@ impl Lanes {
         }
     }
 
-    /// True when all lanes have ended, and no call can go out any more.
+    /// True when all lanes have ended, and no call can go out any more. In a forked child that is so from the beginning.
     pub(crate) fn is_closed(&self) -> bool {
-        self.open.lock().is_closed
+        !self.origin.is_here() || self.open.lock().is_closed
+    }
+
+    /// The process that has the session.
+    #[inline]
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// Runs `work` with this thread's lane. `open` makes one when the thread has none and none is idle.
@@ -208,6 +217,8 @@ impl Lanes {
         open: impl FnOnce() -> Result<Opened>,
         work: impl FnOnce(&LaneEnd) -> Result<R>,
     ) -> Result<R> {
+        // Before a lock, which another thread may have held during the fork.
+        self.origin.check()?;
         let end = Rc::new(self.take(open, Deadline::SESSION_END)?);
         let is_held = self.hold(&end);
         let outcome = work(&end);
@@ -232,6 +243,7 @@ impl Lanes {
         work: impl FnOnce(&LaneEnd) -> Result<R>,
         late: impl FnOnce(LaneEnd),
     ) -> Result<R> {
+        self.origin.check()?;
         let own = self.held().filter(|end| !end.is_busy());
         let end = match own.and_then(|end| self.let_go(end)) {
             Some(end) => end,
@@ -322,9 +334,7 @@ impl Lanes {
     /// When the session is over, or the deadline passes first (then `ErrorKind::Timeout`).
     #[inline]
     pub(crate) fn go_ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
-        if !self.origin.is_here() {
-            return Err(forked());
-        }
+        self.origin.check()?;
         end.code_written(self.code_epoch());
         self.posts.go_ahead(end, deadline)
     }

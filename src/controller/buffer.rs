@@ -86,7 +86,7 @@ impl Buffer {
     ///
     /// # Panics
     ///
-    /// When they reach past the end of the buffer.
+    /// When they reach past the end of the buffer. In a forked child: the buffer is that of the parent's executor.
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         let range = self.checked(offset, bytes.len());
         self.session.memory().store(range.start, bytes);
@@ -116,7 +116,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // It is allocated and has no actions, so this cannot fail.
+        // It is allocated and has no actions, so this cannot fail but in a forked child, whose memory it is not.
         let _ = self.session.memory().deallocate([self.range.start]);
     }
 }

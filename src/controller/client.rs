@@ -21,6 +21,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result, panicked};
 use crate::limits::{END_TIMEOUT, START_TIMEOUT};
 use crate::sps::{self, Status};
+use crate::sys::origin::Origin;
 use crate::transport::{Connection, Payload, Side, Token};
 
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns a client; its calls nest.
@@ -53,6 +54,7 @@ pub struct Client {
     /// A call timed out, and its answer has not arrived.
     late: Cell<bool>,
     is_over: Cell<bool>,
+    origin: Origin,
     /// The command that carries the connection. The last field, so it is dropped after the connection.
     command: Option<Started>,
 }
@@ -87,7 +89,8 @@ impl Client {
         }
         let handlers = RefCell::default();
         let (late, is_over) = (Cell::new(false), Cell::new(false));
-        Ok(Self { end, triple, symbols, handlers, late, is_over, command: None })
+        let (command, origin) = (None, Origin::new());
+        Ok(Self { end, triple, symbols, handlers, late, is_over, command, origin })
     }
 
     /// As [`Client::connect`] over TCP, with an executor that listens and requires a token, which this function sends first.
@@ -177,6 +180,7 @@ impl Client {
     /// The reason why the connection is over. A handler cannot attend, because its caller waits for it
     /// ([`ErrorKind::InvalidArgument`]).
     pub fn attend(&self, timeout: Duration) -> Result<u64> {
+        self.origin.check()?;
         if self.end.is_busy() && !self.late.get() {
             return Err(Error::invalid("a handler cannot attend: its caller waits for it"));
         }
@@ -221,6 +225,7 @@ impl Client {
     }
 
     fn call_by(&self, deadline: Deadline, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        self.origin.check()?;
         if self.end.is_over() {
             return Err(Error::disconnected("the connection ended before this call"));
         }
@@ -297,9 +302,9 @@ impl Handler<Connection> for Client {
 }
 
 impl Drop for Client {
-    /// Ends the connection: the hangup is sent for at most 2 s.
+    /// Ends the connection: the hangup is sent for at most 2 s. In a forked child the connection stays: it is the parent's.
     fn drop(&mut self) {
-        if !self.late.get() && !self.is_over.get() {
+        if self.origin.is_own() && !self.late.get() && !self.is_over.get() {
             // The connection may have ended meanwhile, which is as good.
             let _ = self.end.hang_up(Status(Ok(())), Deadline::after(END_TIMEOUT));
         }

@@ -36,9 +36,10 @@ impl ExecutorBuilder {
     pub fn command(mut command: Command) -> Result<Client> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let child = child.map_err(|error| Error::os(format!("starting {name}"), error))?;
-        let mut started = Started(child);
-        let (Some(to), Some(from)) = (started.0.stdin.take(), started.0.stdout.take()) else {
+        let mut child = child.map_err(|error| Error::os(format!("starting {name}"), error))?;
+        let pipes = (child.stdin.take(), child.stdout.take());
+        let mut started = Started::new(child);
+        let (Some(to), Some(from)) = pipes else {
             return Err(Error::invalid(format!("{name} has no pipes")));
         };
         let client = Connection::stream(from, to).and_then(Client::connect);

@@ -27,9 +27,10 @@ use crate::sync::Mutex;
 use crate::sys::confine::confinement::Confinement;
 use crate::sys::confine::enforced::Enforced;
 use crate::sys::io::socket;
+use crate::sys::origin::{Origin, forked};
 use crate::sys::process::child::{Child, Parent};
 use crate::transport::lane::segment;
-use crate::transport::{Incoming, Lane, forked};
+use crate::transport::{Incoming, Lane};
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -73,10 +74,13 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When the executor could not be started, ended early, is of another build, or is not ready in time.
+    /// When the executor could not be started, ended early, is of another build, or is not ready in time. In a forked child.
     pub(crate) fn connect(starting: Starting) -> Result<Self> {
         let Starting { supervisor, opener, segment, end, deadline, program, confinement } =
             starting;
+        if !supervisor.is_own() {
+            return Err(forked());
+        }
         let code = Arc::clone(opener.callbacks().code());
         let crashes = CrashReports::new(segment, code, confinement);
         let setup = end.receive_setup(deadline).map_err(|error| {
@@ -107,9 +111,7 @@ impl Remote {
     /// When the executor refuses; the session goes on then. When it ends, or does not answer in [`END_TIMEOUT`]. When the session is
     /// over, as by another snapshot, or belongs to this process's parent.
     pub(crate) fn freeze(&self, freeze: impl Fn(bool)) -> Result<()> {
-        if !self.supervisor.is_own() {
-            return Err(forked());
-        }
+        self.origin().check()?;
         let frozen = self.try_freeze(freeze);
         frozen.map_err(|why| self.explain(why, Deadline::after(END_TIMEOUT)))
     }
@@ -151,9 +153,7 @@ impl Remote {
     ///
     /// When the zygote has ended or cannot fork, the kernel refuses a resource, or the copy is not ready by the deadline.
     pub(crate) fn fork(&self, deadline: Deadline) -> Result<Self> {
-        if !self.supervisor.is_own() {
-            return Err(forked());
-        }
+        self.origin().check()?;
         let zygote = self.zygote.get().ok_or_else(|| Error::invalid("this is no snapshot"))?;
         let (ours, theirs) = socket::pair()?;
         let (segment, file) = segment::create(self.opener.spin())?;
@@ -177,6 +177,12 @@ impl Remote {
         let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let enforced = self.enforced.of_copy();
         Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote, freezes })
+    }
+
+    /// The process that has the session. Its forked children use nothing of it.
+    #[inline]
+    pub(crate) fn origin(&self) -> Origin {
+        self.opener.lanes().origin()
     }
 
     /// What the executor reported before it ran linked code.
@@ -285,6 +291,7 @@ impl Remote {
 
     /// Opens a pipeline.
     pub(crate) fn open_pipeline(&self) -> Result<Arc<Caller>> {
+        self.origin().check()?;
         let opened = self.opener.open_pipeline(Deadline::after(END_TIMEOUT));
         opened.map_err(|error| self.explain(error, Deadline::SESSION_END))
     }
@@ -301,10 +308,11 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When a posted call has failed, or the session is over.
+    /// When a posted call has failed, or the session is over. In a forked child.
     #[inline]
     pub(crate) fn settle(&self) -> Result<u64> {
         let lanes = self.opener.lanes();
+        lanes.origin().check()?;
         while !lanes.posts.are_settled() {
             // This call goes behind the posted ones.
             self.call::<ProcessInfo>(&())?;
@@ -383,6 +391,9 @@ impl Remote {
     /// The reason why a call could not complete.
     #[cold]
     pub(crate) fn explain(&self, error: Error, deadline: Deadline) -> Error {
+        if !self.origin().is_here() {
+            return forked();
+        }
         if error.is_disconnected() && error.death().is_none() {
             // A call that fails because of a snapshot must not take the silence of the executor for its end.
             drop(self.freezes.lock());
@@ -390,7 +401,13 @@ impl Remote {
         if let Some(how) = self.ended.get().filter(|_| error.is_disconnected()) {
             return Error::disconnected(*how);
         }
-        let error = self.crashes.explain(error, &self.supervisor, deadline);
+        let mut error = self.crashes.explain(error, &self.supervisor, deadline);
+        if error.death().is_none()
+            && error.is_disconnected()
+            && let Some(why) = self.supervisor.process().refusal()
+        {
+            error = error.and(why);
+        }
         if error.death().is_some() {
             // Other callers then need not wait for the kernel either.
             self.opener.end_all();
@@ -400,6 +417,9 @@ impl Remote {
 
     /// How the executor died; `None` while it runs, or when the host has ended the session.
     pub(crate) fn death(&self) -> Option<Error> {
+        if !self.origin().is_here() {
+            return None;
+        }
         // A call may have learnt of the death before the kernel tells it.
         if self.is_open() {
             self.supervisor.process().wait(Deadline::now())?;
@@ -432,7 +452,9 @@ impl Drop for Remote {
         }
         self.opener.close();
         drop(self.zygote.take());
-        self.supervisor.process().wait(Deadline::after(END_TIMEOUT));
+        if !self.supervisor.is_blind() {
+            self.supervisor.process().wait(Deadline::after(END_TIMEOUT));
+        }
         self.opener.lanes().end_own();
     }
 }

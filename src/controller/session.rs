@@ -29,8 +29,9 @@ use crate::{ExecutorAddr, PerProt, trace};
 /// function and pipeline counts as a clone. The executor then runs the dealloc actions that are left and exits; the controller
 /// kills it after two seconds.
 ///
-/// In a forked child of this process a call fails ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)), and a drop has no
-/// effect: the session belongs to the parent.
+/// In a forked child of this process, calls, links and allocations fail
+/// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)). A drop or a kill has no effect: the session and its memory belong
+/// to the parent.
 ///
 /// Any number of threads may call at the same time. Each has a lane of its own, and a thread of its own in the executor. The first
 /// thread that calls has the executor's main thread while it lives. A thread's first call opens its lane, which takes about as long
@@ -483,6 +484,7 @@ impl Session {
     ///
     /// When memory runs out, or the session is over.
     pub(crate) fn own_pipeline(&self) -> Result<Arc<Caller>> {
+        self.remote().origin().check()?;
         let open = |own: &Option<Arc<Caller>>| own.clone().filter(|caller| !caller.has_ended());
         if let Some(caller) = open(&self.pipeline.lock()) {
             return Ok(caller);
@@ -563,7 +565,7 @@ impl WeakController {
 }
 
 impl KillHandle {
-    /// Ends the executor at once; calls under way fail with its death. Does nothing when it has ended.
+    /// Ends the executor at once; calls under way fail with its death. Does nothing when it has ended, and in a forked child.
     pub fn kill(&self) {
         self.0.kill();
     }

@@ -107,7 +107,11 @@ impl std::ops::Deref for Session {
 }
 
 impl Drop for Session {
+    /// Shuts it down. Has no effect in a forked child: the session, and its threads, are the parent's.
     fn drop(&mut self) {
+        if !self.core().origin.is_own() {
+            return;
+        }
         self.shutdown(|| {});
         match self.wait() {
             Err(error) if error.kind() != ErrorKind::InvalidArgument => self.report_error(error),

@@ -13,8 +13,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, REGION_BYTES_MAX};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sys::io::identified::Identified;
 use crate::sys::memory::map::{self, Reservation};
 use crate::sys::memory::memfd;
+use crate::sys::origin::{Origin, forked};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 const WORD: usize = size_of::<AtomicU64>();
@@ -84,12 +86,13 @@ pub enum Access {
 /// ```
 #[derive(Debug)]
 pub struct Region {
-    file: OwnedFd,
+    file: Identified,
     map: Reservation,
     bytes: usize,
     access: Access,
     /// Another process may write it: it was attached, lent or adopted, and is not sealed against writers.
     may_be_written: AtomicBool,
+    origin: Origin,
 }
 
 impl Region {
@@ -143,7 +146,9 @@ impl Region {
         if !memfd::has_seals(&file, seals)? {
             memfd::seal(&file, seals)?;
         }
-        Ok(Self { file, map, bytes: size, access, may_be_written: AtomicBool::new(may_be_written) })
+        let (may_be_written, origin) = (AtomicBool::new(may_be_written), Origin::new());
+        let file = Identified::new(file);
+        Ok(Self { file, map, bytes: size, access, may_be_written, origin })
     }
 
     /// The size in bytes.
@@ -346,7 +351,18 @@ impl Region {
     /// When they reach past the end.
     pub fn populate(&self, offset: usize, bytes: usize) -> Result<()> {
         self.check(offset, bytes);
-        if bytes == 0 { Ok(()) } else { memfd::back(&self.file, offset as u64, bytes as u64) }
+        if bytes == 0 {
+            return Ok(());
+        }
+        match self.file.file() {
+            Ok(file) => memfd::back(file, offset as u64, bytes as u64),
+            // Other code has closed the descriptor. The mapping is there.
+            Err(_) => {
+                let start = self.address().get() + offset as u64;
+                let first = start / PAGE_BYTES * PAGE_BYTES;
+                map::populate(first, start + bytes as u64 - first)
+            }
+        }
     }
 
     /// Takes memory in pages of 2 MiB for the whole ones of these among `bytes` bytes from `offset` on. The bytes stay. Code that
@@ -391,7 +407,8 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// When the region is [`Access::ReadOnly`]: its seal keeps the memory until the region is dropped.
+    /// When the region is [`Access::ReadOnly`]: its seal keeps the memory until the region is dropped. In a forked child of the process
+    /// that made the region, which goes on to use it.
     ///
     /// # Panics
     ///
@@ -412,12 +429,56 @@ impl Region {
     /// ```
     pub fn discard(&self, offset: usize, bytes: usize) -> Result<()> {
         self.check(offset, bytes);
+        if !self.origin.is_own() {
+            return Err(forked());
+        }
         if self.access == Access::ReadOnly {
             return Err(Error::invalid(
                 "a region that executors only read keeps its memory until it is dropped",
             ));
         }
-        if bytes == 0 { Ok(()) } else { memfd::punch(&self.file, offset as u64, bytes as u64) }
+        let page = usize::try_from(PAGE_BYTES).unwrap_or(usize::MAX);
+        let (first, end) = (offset.next_multiple_of(page), (offset + bytes) / page * page);
+        if first >= end {
+            self.zero(offset, bytes);
+            return Ok(());
+        }
+        self.zero(offset, first - offset);
+        self.zero(end, offset + bytes - end);
+        let start = self.address();
+        let pages = AddrRange {
+            start: ExecutorAddr::new(start.get() + first as u64),
+            end: ExecutorAddr::new(start.get() + end as u64),
+        };
+        // By the mapping, not by the file: the number of its descriptor may be that of a file of the host's by now.
+        self.map.remove(pages)
+    }
+
+    /// The memory file, to send it to an executor.
+    ///
+    /// # Errors
+    ///
+    /// When other code of this process has closed its descriptor.
+    pub(crate) fn file(&self) -> Result<BorrowedFd<'_>> {
+        if self.access == Access::ReadWrite {
+            self.may_be_written.store(true, Ordering::Relaxed);
+        }
+        self.file.file()
+    }
+
+    /// Zeroes bytes that do not fill a page.
+    fn zero(&self, offset: usize, bytes: usize) {
+        const ZEROES: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+        let pieces = (0..bytes).step_by(ZEROES.len());
+        for from in pieces {
+            self.write_from(offset + from, &ZEROES[..ZEROES.len().min(bytes - from)]);
+        }
+    }
+
+    /// The process that made the region.
+    #[inline]
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// Panics unless `bytes` bytes at `offset` lie inside.
@@ -440,19 +501,19 @@ impl Region {
     }
 }
 
-/// Another process can get at the descriptor now, so [`Region::as_mut_slice`] is refused unless executors only read the region.
 impl AsRef<Region> for Region {
     fn as_ref(&self) -> &Region {
         self
     }
 }
 
+/// Another process can get at the descriptor now, so [`Region::as_mut_slice`] is refused unless executors only read the region.
 impl AsFd for Region {
     fn as_fd(&self) -> BorrowedFd<'_> {
         if self.access == Access::ReadWrite {
             self.may_be_written.store(true, Ordering::Relaxed);
         }
-        self.file.as_fd()
+        self.file.unchecked()
     }
 }
 

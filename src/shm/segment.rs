@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::ops::{Deref, Range};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use nix::fcntl::SealFlag;
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
 use crate::sys::cpu;
+use crate::sys::io::identified::Identified;
 use crate::sys::memory::map;
 use crate::sys::memory::memfd;
 
@@ -26,7 +27,7 @@ const FIRST_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Segment {
     /// `None` after [`Segment::take_file`].
-    file: Option<OwnedFd>,
+    file: Option<Identified>,
     map: Map,
 }
 
@@ -85,13 +86,13 @@ impl Segment {
         let map = map.map_err(|error| {
             map::refused(format!("mapping {bytes} bytes of shared memory"), error)
         })?;
-        Ok(Self { file: Some(file), map: Map::Own(map) })
+        Ok(Self { file: Some(Identified::new(file)), map: Map::Own(map) })
     }
 
     /// A segment with a mapping that was already made.
     #[cfg(feature = "named-segment")]
     pub(super) fn new(file: OwnedFd, map: Map) -> Self {
-        Self { file: Some(file), map }
+        Self { file: Some(Identified::new(file)), map }
     }
 
     /// Allocates the memory of `bytes` bytes from `offset` on, so that no access to them fails later.
@@ -100,7 +101,7 @@ impl Segment {
     ///
     /// When memory runs out.
     pub(crate) fn back(&self, offset: u64, bytes: u64) -> Result<()> {
-        if let Some(file) = &self.file {
+        if let Ok(file) = self.file() {
             return memfd::back(file, offset, bytes);
         }
         let range = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
@@ -108,18 +109,26 @@ impl Segment {
         map::populate(start.expose_provenance() as u64, bytes)
     }
 
-    /// Frees the memory of whole pages, which are zero then.
+    /// Frees the memory of whole pages, which are zero then. Needs no descriptor.
     ///
     /// # Errors
     ///
-    /// When the descriptor was [taken out](Segment::take_file), or the system refuses.
+    /// When the memory is sealed against writers, or the system refuses.
+    ///
+    /// # Panics
+    ///
+    /// When the pages do not lie inside.
     pub(crate) fn empty(&self, offset: u64, bytes: u64) -> Result<()> {
-        memfd::empty(self.file()?, offset, bytes)
+        let range = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let start = self.place(range(offset), range(bytes));
+        let Some(start) = NonNull::new(start.cast()) else { return Ok(()) };
+        // SAFETY: the pages lie inside the mapping; all access to them is by atomic words and copies, for which any bytes are right.
+        unsafe { map::remove(start, range(bytes)) }
     }
 
-    /// Takes the descriptor out: the memory stays mapped.
+    /// Takes the descriptor out, unless other code has closed it: the memory stays mapped.
     pub(crate) fn take_file(&mut self) -> Option<OwnedFd> {
-        self.file.take()
+        self.file.take()?.into_owned().ok()
     }
 
     /// From now on no process can make another writable mapping of this memory. This mapping stays writable.
@@ -135,10 +144,10 @@ impl Segment {
     ///
     /// # Errors
     ///
-    /// When it was [taken out](Segment::take_file).
+    /// When it was [taken out](Segment::take_file), or other code has closed it.
     pub(crate) fn file(&self) -> Result<BorrowedFd<'_>> {
-        let file = self.file.as_ref().map(AsFd::as_fd);
-        file.ok_or_else(|| Error::invalid("a segment without its descriptor"))
+        let file = self.file.as_ref();
+        file.ok_or_else(|| Error::invalid("a segment without its descriptor"))?.file()
     }
 
     /// All words of the segment.
@@ -182,8 +191,8 @@ impl Segment {
 
     /// As [`write`](Segment::write), for pages that were never used: cheaper for many bytes.
     pub(crate) fn write_first(&self, offset: usize, bytes: &[u8]) {
-        let written = |file: &OwnedFd| memfd::write(file, offset as u64, bytes).is_ok();
-        if bytes.len() < FIRST_BYTES || !self.file.as_ref().is_some_and(written) {
+        let written = |file| memfd::write(file, offset as u64, bytes).is_ok();
+        if bytes.len() < FIRST_BYTES || !self.file().is_ok_and(written) {
             self.write(offset, bytes);
         }
     }

@@ -26,6 +26,7 @@ mod thread_pool;
 use std::fmt;
 
 #[cfg(not(model))]
+pub(crate) use crate::sys::origin::Origin;
 pub use inline::Inline;
 pub use queueing::Queueing;
 #[cfg(not(model))]

@@ -11,6 +11,7 @@ use super::{Task, TaskDispatcher};
 use crate::error::drop_panic;
 use crate::limits::TASK_THREADS_MAX;
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::origin::Origin;
 use crate::sys::process::thread as system;
 
 /// Begins tasks in the order in which they came. At most *width* tasks run at a time; tasks that sleep do not count.
@@ -48,6 +49,8 @@ struct Shared {
     tasks_changed: Condvar,
     /// Tells a shutdown that tasks or threads have ended.
     ended: Condvar,
+    /// The process that has the threads.
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -97,6 +100,7 @@ impl ThreadPool {
             state: Mutex::new(state),
             tasks_changed: Condvar::new(),
             ended: Condvar::new(),
+            origin: Origin::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -109,7 +113,11 @@ impl ThreadPool {
 }
 
 impl TaskDispatcher for ThreadPool {
+    /// In a forked child, which has none of the threads, the task runs at once.
     fn dispatch(&self, task: Task) {
+        if !self.shared.origin.is_here() {
+            return task.run();
+        }
         let mut state = self.shared.state.lock();
         if state.is_shut {
             drop(state);
@@ -123,6 +131,9 @@ impl TaskDispatcher for ThreadPool {
 
     /// Runs the queued tasks, and waits for the threads to end. A task that calls this waits for the other tasks only.
     fn shutdown(&self) {
+        if !self.shared.origin.is_here() {
+            return;
+        }
         let mut state = self.shared.state.lock();
         state.is_shut = true;
         self.shared.tasks_changed.notify_all();

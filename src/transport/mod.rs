@@ -33,6 +33,7 @@ mod wait;
 
 use crate::deadline::Deadline;
 use crate::error::Result;
+pub(crate) use crate::sys::origin::Origin;
 use crate::wire::Kind;
 #[cfg(not(model))]
 pub use connection::Connection;
@@ -45,7 +46,6 @@ pub(crate) use side::Side;
 pub(crate) use stream::Stream;
 pub(crate) use wait::closer::Closer;
 pub(crate) use wait::lifeline::{End, Lifeline};
-pub(crate) use wait::origin::{Origin, forked};
 pub(crate) use wait::parker::SharedParker;
 pub(crate) use wait::settled::Settled;
 

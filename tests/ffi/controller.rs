@@ -14,7 +14,7 @@ const COMPILERS: [(&str, &str); 4] =
 const WARNINGS: [&str; 6] = ["-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// The parts of `control.c`, which it prints when they are done.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "versions",
     "lives",
     "confines",
@@ -25,6 +25,7 @@ const PARTS: [&str; 14] = [
     "handlers",
     "regions",
     "memories",
+    "forks",
     "offers",
     "threads",
     "closes",

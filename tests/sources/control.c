@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -758,6 +759,67 @@ static void regions(void) {
     MUST(farcall_controller_close(controller));
 }
 
+static void ignored(farcall_error *error, farcall_buffer result, void *context) {
+    (void)context;
+    farcall_error_consume(error);
+    farcall_buffer_dispose(&result);
+}
+
+/* H1, H6: a forked child uses, frees and closes what its parent has; that stays whole. */
+static void forks(void) {
+    farcall_controller *controller = started();
+    farcall_dylib *dylib = linked(controller);
+    farcall_function *function = typed(controller, dylib, "sum_of", NULL, "long sum_of(const long *, long)");
+    farcall_region *region = NULL;
+    farcall_pipeline *pipeline = NULL, *other = NULL;
+    void *data = NULL;
+    uint64_t address = 0, offset = 0, second = 0;
+    MUST(farcall_region_create(1 << 20, false, &region));
+    MUST(farcall_region_data(region, &data, NULL));
+    MUST(farcall_region_attach(region, controller, false, &address));
+    MUST(farcall_region_allocate(region, 8192, 4096, &offset));
+    MUST(farcall_pipeline_open(controller, true, &pipeline));
+    int64_t *numbers = (int64_t *)((char *)data + offset);
+    for (int at = 0; at < 1024; at++)
+        numbers[at] = 7;
+    farcall_value arguments[2] = {{FARCALL_POINTER, {.address = address + offset}}, {FARCALL_I64, {.i64 = 1024}}};
+    farcall_value result;
+    MUST(farcall_function_call(function, arguments, 2, &result));
+    for (int way = 0; way < 4; way++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            if (way == 0) {
+                const char *message = FAILS(farcall_function_call(function, arguments, 2, &result), FARCALL_INVALID);
+                CHECK(strstr(message, "forked") != NULL);
+                FAILS(farcall_region_allocate(region, 8192, 4096, &second), FARCALL_INVALID);
+                FAILS(farcall_pipeline_submit(pipeline, address, NULL, 0, ignored, NULL), FARCALL_INVALID);
+                FAILS(farcall_pipeline_open(controller, true, &other), FARCALL_INVALID);
+                FAILS(farcall_region_detach(region, controller), FARCALL_INVALID);
+            } else if (way == 1) {
+                MUST(farcall_region_free(region, offset));
+                MUST(farcall_pipeline_close(pipeline));
+            } else if (way == 2) {
+                MUST(farcall_region_dispose(region));
+                MUST(farcall_function_dispose(function));
+            } else {
+                MUST(farcall_controller_close(controller));
+            }
+            _exit(0);
+        }
+        int status = -1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        MUST(farcall_region_allocate(region, 8192, 4096, &second));
+        CHECK(second != offset);
+        MUST(farcall_region_free(region, second));
+        MUST(farcall_function_call(function, arguments, 2, &result));
+        CHECK(result.data.i64 == 7 * 1024);
+    }
+    MUST(farcall_pipeline_close(pipeline));
+    MUST(farcall_controller_close(controller));
+    MUST(farcall_region_dispose(region));
+}
+
 /* 7. Memory, and what the executor offers. */
 static long noted(farcall_controller *controller, farcall_dylib *dylib) {
     farcall_function *function = typed(controller, dylib, "what_was_noted", NULL, "long what_was_noted(void)");
@@ -1090,8 +1152,8 @@ static const struct {
     {"versions", versions}, {"lives", lives},         {"confines", confines},     {"publishes", publishes},
     {"calls", calls},       {"pipelines", pipelines},
     {"dylibs", dylibs},     {"functions", functions}, {"handlers", handlers}, {"regions", regions},
-    {"memories", memories}, {"offers", offers},       {"threads", threads},   {"closes", closes},
-    {"alone", alone},
+    {"memories", memories}, {"forks", forks},         {"offers", offers},     {"threads", threads},
+    {"closes", closes},     {"alone", alone},
 };
 
 int main(int argc, char **argv) {

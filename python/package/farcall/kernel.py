@@ -1,6 +1,7 @@
 """A function of C over columns, which travels to other processes."""
 
 import hashlib
+import os
 import threading
 
 import numpy
@@ -12,6 +13,16 @@ _lock = threading.Lock()
 # Kernels that this process has, and their executors, by the kernels' keys.
 _kernels = {}
 _warm = {}
+
+
+def _begin_anew():
+    """A forked child knows the kernels, and starts executors of its own: those that it has a copy of are its parent's."""
+    global _lock, _warm
+    # Another thread may have had the lock during the fork.
+    _lock, _warm = threading.Lock(), {}
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 class Kernel:
@@ -81,10 +92,10 @@ class Reference:
 
     def __call__(self, *columns):
         with _lock:
-            warm = _warm.get(self.key)
-        if warm is None:
+            warm, kernel = _warm.get(self.key), _kernels.get(self.key)
+        if warm is None and kernel is None:
             raise LookupError(f"no kernel {self.key[:12]} is installed in this process")
-        return warm.call(*columns)
+        return (warm or kernel.install()).call(*columns)
 
 
 class _Warm:

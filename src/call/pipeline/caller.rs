@@ -14,7 +14,6 @@ use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::Follower;
 use crate::sync::{AtomicBool, Mutex, Ordering};
-use crate::transport::forked;
 use crate::transport::pipeline::{Inbound, Outbound};
 
 /// The controller's end of a pipeline.
@@ -74,9 +73,7 @@ impl Caller {
         calls: usize,
         send: impl FnOnce(&mut Sender) -> Result<()>,
     ) -> Result<Arc<Completion>> {
-        if !self.progress().lifeline_end().origin().is_here() {
-            return Err(forked());
-        }
+        self.progress().lifeline_end().origin().check()?;
         if calls == 0 {
             let mut nothing = Completion::default();
             nothing.expect(0);

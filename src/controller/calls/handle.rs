@@ -61,7 +61,8 @@ impl Handle {
 
     /// As [`Caller::wait`].
     pub(super) fn wait(&self, completion: &Completion, enough: usize, deadline: Deadline) -> bool {
-        self.caller.wait(completion, enough, deadline)
+        // Results are the parent's to receive. `take` says so.
+        !self.is_here() || self.caller.wait(completion, enough, deadline)
     }
 
     /// As [`Completion::take`], with the reason why the executor ended.
@@ -71,29 +72,45 @@ impl Handle {
         arrived: &mut Arrived,
         deadline: Deadline,
     ) -> Result<()> {
+        self.session.remote().origin().check()?;
         let taken = completion.take(arrived);
         taken.map_err(|error| self.session.remote().explain(error, deadline))
     }
 
     /// As [`Caller::poll_for`].
     pub(super) fn poll_for(&self, completion: &Completion, context: &Context<'_>) -> Poll<()> {
+        if !self.is_here() {
+            return Poll::Ready(());
+        }
         self.caller.poll_for(completion, context)
     }
 
     /// Receives what has arrived. The host receives from now on, instead of a thread of the session.
     pub(super) fn poll(&self) -> usize {
+        if !self.is_here() {
+            return 0;
+        }
         self.caller.attend();
         self.caller.poll()
     }
 
     /// As [`Caller::expire`].
     pub(super) fn expire(&self, completion: &Completion) {
-        self.caller.expire(completion);
+        if self.is_here() {
+            self.caller.expire(completion);
+        }
     }
 
     /// As [`Caller::recycle`].
     pub(super) fn recycle(&self, completion: Arc<Completion>, used: Arrived) {
-        self.caller.recycle(completion, used);
+        if self.is_here() {
+            self.caller.recycle(completion, used);
+        }
+    }
+
+    /// False in a forked child, where the pipeline's locks and rings are the parent's.
+    fn is_here(&self) -> bool {
+        self.session.remote().origin().is_here()
     }
 
     /// Starts the thread that receives for futures, unless it runs or the host polls.
@@ -113,7 +130,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.is_session_own {
+        if self.is_session_own || !self.is_here() {
             return;
         }
         self.caller.close();

@@ -8,12 +8,15 @@ use std::thread::{self, ThreadId};
 
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex};
+use crate::sys::origin::Origin;
 
 /// A lock that refuses the thread that holds it already.
 #[derive(Debug, Default)]
 pub(crate) struct LinkLock {
     state: Mutex<State>,
     free: Condvar,
+    /// The process that links.
+    origin: Origin,
 }
 
 #[derive(Debug, Default)]
@@ -32,8 +35,10 @@ impl LinkLock {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when the calling thread has the lock.
+    /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when the calling thread has the lock, and in a forked child, where
+    /// no thread may be left that gives it back.
     pub(crate) fn acquire(&self) -> Result<LinkGuard<'_>> {
+        self.origin.check()?;
         let this = thread::current().id();
         let mut state = self.state.lock();
         while let Some(thread) = state.owner {

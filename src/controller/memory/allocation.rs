@@ -111,7 +111,7 @@ impl<'a> InFlightAlloc<'a> {
     ///
     /// # Panics
     ///
-    /// When the content is longer than the part.
+    /// When the content is longer than the part. In a forked child: the memory is that of the parent's executor.
     #[inline]
     pub fn write(&mut self, prot: Prot, content: &[u8]) {
         self.slab.write(&self.pages, prot, content);
@@ -247,7 +247,7 @@ impl Drop for InFlightAlloc<'_> {
         let base = self.slab.base(&self.pages);
         if !base.is_null() {
             self.memory.forget_names(base);
-            // It is allocated, so this cannot fail.
+            // It is allocated, so this cannot fail but in a forked child, whose memory it is not.
             let _ = self.slab.free(base, false);
         }
     }

@@ -171,6 +171,7 @@ impl ExecutorMemory {
         stored: u64,
         pages: &mut Pages,
     ) -> Result<&Slab> {
+        self.remote.origin().check()?;
         let _reserving = self.reserving.lock();
         // Another thread may have reserved one meanwhile.
         if let Some(slab) = self.allocate_in_slabs(placement, bytes, stored, pages)? {
@@ -228,6 +229,7 @@ impl ExecutorMemory {
     /// When the region is attached already, the executor refuses, its answer does not come in [`ATTACH_TIMEOUT`], or the session is
     /// over.
     pub(crate) fn attach(&self, region: &Region) -> Result<ExecutorAddr> {
+        self.remote.origin().check()?;
         let (mut regions, deadline) = (self.regions.lock(), Deadline::after(ATTACH_TIMEOUT));
         let wanted = region.address();
         if regions.contains(&wanted) {
@@ -254,6 +256,7 @@ impl ExecutorMemory {
     ///
     /// When the executor's answer does not come in [`ATTACH_TIMEOUT`], or the session is over.
     pub(crate) fn detach(&self, region: ExecutorAddr) -> Result<()> {
+        self.remote.origin().check()?;
         let mut regions = self.regions.lock();
         if !regions.remove(&region) {
             return Ok(());
@@ -331,6 +334,7 @@ impl ExecutorMemory {
     }
 
     fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+        self.remote.origin().check()?;
         let slab = self.slab_of(base);
         let slab =
             slab.ok_or_else(|| Error::invalid(format!("no memory of this session is at {base}")))?;

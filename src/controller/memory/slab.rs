@@ -4,7 +4,8 @@
 //! against further writable mappings, so the executor can only map them R-X and R--. Allocating, writing and freeing are local:
 //! no message, no system call once the pages are there.
 //!
-//! Invariant: an allocation's pages belong to one owner, so writing takes no lock.
+//! Invariant: an allocation's pages belong to one owner, so writing takes no lock. The pages are shared with a forked child as well,
+//! which has a copy of the page table alone: it allocates, frees and stores nothing.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, STRIPE_BYTES_MAX};
 use crate::shm::{Segment, Words};
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::origin::Origin;
 use crate::wire::layout::DATA_END_WORD;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
@@ -32,6 +34,7 @@ pub(crate) struct Slab {
     page_table: BiasedMutex<PageTable>,
     /// One word: the bytes of the data stripe that have memory behind them. The executor reads it.
     data_end: Words,
+    origin: Origin,
 }
 
 impl Slab {
@@ -64,7 +67,8 @@ impl Slab {
         let page_table = BiasedMutex::new(PageTable::new(index, bytes));
         let word = DATA_END_WORD + index;
         let data_end = first.view(word..word + 1);
-        Ok(Self { index, placement, stripes: [code, constants, data], page_table, data_end })
+        let (stripes, origin) = ([code, constants, data], Origin::new());
+        Ok(Self { index, placement, stripes, page_table, data_end, origin })
     }
 
     /// Its number in the session.
@@ -82,7 +86,7 @@ impl Slab {
         Ok([code?, constants?, data?])
     }
 
-    /// Closes the memory files that the executor has been sent, but for that of the data, whose memory is freed through it.
+    /// Closes the memory files that the executor has been sent, but for that of the data, through which it gets memory.
     pub(crate) fn close_sent(&mut self) {
         for (stripe, prot) in self.stripes.iter_mut().zip(Prot::ALL) {
             if prot != Prot::Data {
@@ -115,7 +119,7 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// When memory runs out. Nothing is allocated then.
+    /// When memory runs out. Nothing is allocated then. In a forked child.
     #[inline]
     pub(crate) fn allocate(
         &self,
@@ -123,6 +127,7 @@ impl Slab {
         stored: u64,
         pages: &mut Pages,
     ) -> Result<Option<()>> {
+        self.origin.check()?;
         let mut table = self.page_table.lock();
         if table.is_frozen {
             return Ok(None);
@@ -191,9 +196,10 @@ impl Slab {
     ///
     /// # Panics
     ///
-    /// When the content is longer than the part.
+    /// When the content is longer than the part. In a forked child.
     #[inline]
     pub(crate) fn write(&self, pages: &Pages, prot: Prot, content: &[u8]) {
+        self.expect_own();
         let part = pages.parts[prot.index()];
         self.stripes[prot.index()].fill(part, content);
     }
@@ -208,8 +214,9 @@ impl Slab {
     ///
     /// # Panics
     ///
-    /// When the address is in no stripe.
+    /// When the address is in no stripe. In a forked child.
     pub(crate) fn store(&self, address: ExecutorAddr, bytes: &[u8]) {
+        self.expect_own();
         let stripe = self.stripe_at(address);
         stripe.segment.write(stripe.index(address), bytes);
     }
@@ -218,8 +225,9 @@ impl Slab {
     ///
     /// # Panics
     ///
-    /// When the range starts in no stripe.
+    /// When the range starts in no stripe. In a forked child.
     pub(crate) fn zero(&self, range: AddrRange) {
+        self.expect_own();
         let stripe = self.stripe_at(range.start);
         let bytes = stripe.index(range.start)..stripe.index(range.end);
         let (first, end) =
@@ -269,6 +277,14 @@ impl Slab {
         stripe.unwrap_or_else(|| panic!("{address} is not in the slab"))
     }
 
+    /// Panics in a forked child: the memory is that of the parent's executor.
+    #[inline]
+    fn expect_own(&self) {
+        if let Err(error) = self.origin.check() {
+            panic!("{error}");
+        }
+    }
+
     /// Records that the executor keeps dealloc actions for the allocation at `base`.
     pub(crate) fn has_actions(&self, base: ExecutorAddr) {
         if let Some(entry) = self.page_table.lock().entry_at(self.page(base)) {
@@ -281,8 +297,9 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// When no allocation begins at `base`.
+    /// When no allocation begins at `base`. In a forked child.
     pub(crate) fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
+        self.origin.check()?;
         let page = self.page(base);
         let mut table = self.page_table.lock();
         if table.is_frozen {

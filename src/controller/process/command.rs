@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
+use crate::sys::origin::Origin;
 
 /// How long a command may take to end after its streams are closed. Then the controller kills it.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -13,13 +14,20 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A command that was started. Dropping it waits for its end for [`END_TIMEOUT`], then kills it.
 #[derive(Debug)]
-pub(crate) struct Started(pub(crate) Child);
+pub(crate) struct Started {
+    child: Child,
+    origin: Origin,
+}
 
 impl Started {
+    pub(crate) fn new(child: Child) -> Self {
+        Self { child, origin: Origin::new() }
+    }
+
     /// True when the command ends within the timeout.
     fn ends_within(&mut self, timeout: Duration) -> bool {
         let begun = Instant::now();
-        while let Ok(None) = self.0.try_wait() {
+        while let Ok(None) = self.child.try_wait() {
             if begun.elapsed() > timeout {
                 return false;
             }
@@ -33,7 +41,7 @@ impl Started {
         if !self.ends_within(END_TIMEOUT) {
             return error;
         }
-        match self.0.try_wait() {
+        match self.child.try_wait() {
             Ok(Some(status)) => error.and(&Error::disconnected(format!("it ended with {status}"))),
             _ => error,
         }
@@ -42,10 +50,11 @@ impl Started {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        if !self.ends_within(END_TIMEOUT) {
+        // A forked child has no part in the command.
+        if self.origin.is_own() && !self.ends_within(END_TIMEOUT) {
             // The command may end between the check and the signal; both calls tolerate that.
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
     }
 }

@@ -14,7 +14,8 @@
 //! | [`FREEZE`] | controller | become a zygote, with this socket |
 //! | [`SWEEPER`] | executor | the process with this number ends what the executor leaves |
 //!
-//! Invariant: the supervisor's thread, which reads here, never waits for the executor.
+//! Invariant: the supervisor's thread, which reads here, never waits for the executor. A forked child, which has a copy of the socket,
+//! neither sends nor receives.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,6 +35,7 @@ use crate::error::{Error, Result};
 use crate::shm::{Region, Segment};
 use crate::sync::{Mutex, MutexGuard, Ordering};
 use crate::sys::futex;
+use crate::sys::io::identified::Identified;
 use crate::sys::io::socket;
 use crate::sys::io::socket::Heard;
 use crate::sys::process::child::Awaiter;
@@ -47,7 +49,7 @@ const LAST_MESSAGES_MAX: usize = 64;
 /// Opens the lanes of one session.
 #[derive(Debug)]
 pub(crate) struct LaneOpener {
-    socket: OwnedFd,
+    socket: Identified,
     /// The segment of the first lane; set when it is made.
     first: OnceLock<Arc<Segment>>,
     lanes: Arc<Lanes>,
@@ -78,6 +80,7 @@ impl LaneOpener {
         let callbacks = Callbacks::new(Arc::clone(&lanes));
         let (first, pipelines) = (OnceLock::new(), Pipelines::default());
         let (numbered, hears, sweeper) = (Mutex::default(), Mutex::default(), OnceLock::from(None));
+        let socket = Identified::new(socket);
         Self { socket, first, lanes, callbacks, spin, pipelines, numbered, hears, sweeper }
     }
 
@@ -106,8 +109,9 @@ impl LaneOpener {
         &self.pipelines
     }
 
-    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    /// The socket's number, for the supervisor, which asks the kernel for events of it.
+    pub(crate) fn watched(&self) -> BorrowedFd<'_> {
+        self.socket.unchecked()
     }
 
     /// Sends the descriptor of the first lane's segment with the others. The doorbell is in that segment.
@@ -119,7 +123,7 @@ impl LaneOpener {
     ) -> Result<()> {
         // Only the first call sets it.
         let _ = self.first.set(Arc::clone(first));
-        socket::send(self.socket(), LANE, VERSION, files, deadline)
+        socket::send(self.socket.file()?, LANE, VERSION, files, deadline)
     }
 
     /// Opens a lane for a calling thread. The executor answers over the lane itself.
@@ -129,6 +133,7 @@ impl LaneOpener {
     /// When memory or lanes run out, the session is over, or the socket stays full until the deadline.
     pub(crate) fn open(&self, deadline: Deadline) -> Result<Opened> {
         let opened = || {
+            self.lanes.origin().check()?;
             let first = self.first()?;
             let (segment, file) = segment::create(self.spin)?;
             let lane = Lane::of_executor(&segment, first);
@@ -147,6 +152,7 @@ impl LaneOpener {
     /// As [`LaneOpener::open`].
     pub(crate) fn open_pipeline(&self, deadline: Deadline) -> Result<Arc<Caller>> {
         let opened = || {
+            self.lanes.origin().check()?;
             let mut segment = pipeline::create_segment(self.spin)?;
             let file = segment.take_file();
             let file = file.ok_or_else(|| Error::invalid("a segment without its descriptor"))?;
@@ -197,15 +203,20 @@ impl LaneOpener {
     ///
     /// As [`LaneOpener::send_stripes`].
     pub(crate) fn send_region(&self, region: &Region, deadline: Deadline) -> Result<()> {
-        self.send(REGION, region.address().get(), &[region.as_fd()], deadline)
+        self.send(REGION, region.address().get(), &[region.file()?], deadline)
     }
 
     /// Ends all lanes and pipelines, present and future: the executor has ended.
     pub(crate) fn end_all(&self) {
+        if !self.lanes.origin().is_own() {
+            return;
+        }
         self.lanes.close();
         self.pipelines.close();
         // Other processes may hold a copy of the other end. Without this, a thread that waits for space would wait for them.
-        socket::shut_down_writing(self.socket());
+        if let Ok(socket) = self.socket.file() {
+            socket::shut_down_writing(socket);
+        }
     }
 
     /// Ends all calls, present and future: the host closes the session. The executor learns it from the end of the socket.
@@ -222,8 +233,9 @@ impl LaneOpener {
 
     /// True when a message had arrived.
     fn take(&self) -> Result<bool> {
+        self.lanes.origin().check()?;
         let _hears = self.hears.lock();
-        let told = match socket::hear(self.socket())? {
+        let told = match socket::hear(self.socket.file()?)? {
             Heard::Nothing => return Ok(false),
             Heard::End => return Err(Error::disconnected("the executor has closed its socket")),
             Heard::Message(told) => told,
@@ -286,7 +298,9 @@ impl LaneOpener {
 
     /// Ends the session: the executor sees the end of the socket.
     pub(crate) fn close(&self) {
-        socket::shut_down(self.socket());
+        if let Ok(socket) = self.socket.file() {
+            socket::shut_down(socket);
+        }
         self.ring();
     }
 
@@ -311,7 +325,8 @@ impl LaneOpener {
         files: &[BorrowedFd<'_>],
         deadline: Deadline,
     ) -> Result<()> {
-        socket::send(self.socket(), letter, number, files, deadline)?;
+        self.lanes.origin().check()?;
+        socket::send(self.socket.file()?, letter, number, files, deadline)?;
         self.ring();
         Ok(())
     }

@@ -2,13 +2,14 @@
 //!
 //! Each request for a copy has one answer, in order. A zygote that does not answer in time gets no further request.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use super::lane_opener::LaneOpener;
 use crate::call::contract::{COLLECT, FORK, FROZEN, NOT_FROZEN};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
+use crate::sys::io::identified::Identified;
 use crate::sys::io::socket::{self, Heard, Told};
 use crate::sys::process::child::{Ended, Parent};
 use crate::sys::process::dying;
@@ -16,7 +17,7 @@ use crate::sys::process::dying;
 /// A zygote. The process ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Zygote {
-    socket: OwnedFd,
+    socket: Identified,
     /// Locked from a request to its answer. True when an answer has not come in time: a later one would be taken for that of
     /// another request.
     is_silent: Mutex<bool>,
@@ -47,7 +48,7 @@ impl Zygote {
         drop(theirs);
         let answer = answer(ours.as_fd(), FROZEN, deadline).map_err(lost)?;
         match answer.number {
-            0 => Ok(Self { socket: ours, is_silent: Mutex::default() }),
+            0 => Ok(Self { socket: Identified::new(ours), is_silent: Mutex::default() }),
             number => Err(NotFrozen {
                 why: Error::invalid(format!("the executor refuses a snapshot: {}", answer.text)),
                 is_lost: number != NOT_FROZEN,
@@ -70,7 +71,7 @@ impl Zygote {
         if *is_silent || deadline.has_passed() {
             return Err(silent());
         }
-        let socket = self.socket.as_fd();
+        let socket = self.socket.file()?;
         let sent = socket::send(socket, FORK, 0, &[control, segment], deadline);
         let answered =
             sent.and_then(|()| answer(socket, FORK, deadline).inspect_err(|_| *is_silent = true));
@@ -89,7 +90,10 @@ impl Parent for Zygote {
         let ended = dying::status(pid).unwrap_or(Ended::Unknown);
         let number = u64::from(pid.unsigned_abs());
         // A zygote that reads nothing has ended, or keeps what is left of its copies until then.
-        let _ = socket::send(self.socket.as_fd(), COLLECT, number, &[], Deadline::now());
+        let _ = self
+            .socket
+            .file()
+            .and_then(|socket| socket::send(socket, COLLECT, number, &[], Deadline::now()));
         ended
     }
 }

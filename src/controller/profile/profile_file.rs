@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 
 use crate::controller::session::Controller;
 use crate::error::{Error, Result};
+use crate::sys::io::identified::Identified;
+use crate::sys::origin::{Origin, forked};
 
 /// A new file about an executor. It stays, because profilers read it after the process has ended.
 #[derive(Debug)]
 pub(crate) struct ProfileFile {
-    file: File,
+    file: Identified,
     path: PathBuf,
+    origin: Origin,
 }
 
 impl ProfileFile {
@@ -35,7 +38,8 @@ impl ProfileFile {
             _ => {}
         }
         let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(during)?;
-        Ok((Self { file, path }, pid))
+        let file = Identified::new(file.into());
+        Ok((Self { file, path, origin: Origin::new() }, pid))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -46,9 +50,13 @@ impl ProfileFile {
     ///
     /// # Errors
     ///
-    /// When the kernel cannot write the file.
+    /// When the kernel cannot write the file. In a forked child of the process that made it.
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<()> {
-        let written = (&self.file).write_all(bytes);
+        if !self.origin.is_own() {
+            return Err(forked());
+        }
+        let file = self.file.file()?.try_clone_to_owned().map(File::from);
+        let written = file.and_then(|mut file| file.write_all(bytes));
         written.map_err(|error| Error::os(format!("writing {}", self.path.display()), error))
     }
 }

@@ -13,7 +13,7 @@ use crate::limits::PUBLISHED_NAME_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::clock;
-use crate::transport::Origin;
+use crate::sys::origin::Origin;
 
 /// While calls are short, one in this number is timed.
 const TIMED_ONE_IN: u64 = 16;

@@ -1,7 +1,8 @@
 //! A heap in a region: blocks for strings, slices and structures.
 //!
 //! Invariant: the free lists lie in the memory of this process, and nothing in the region is read to keep them. So an executor
-//! can destroy what blocks contain, and never which blocks there are.
+//! can destroy what blocks contain, and never which blocks there are. A forked child has a copy of the lists, which says nothing
+//! of what the parent does later: it allocates and frees nothing.
 
 use std::alloc::Layout;
 use std::fmt;
@@ -14,7 +15,7 @@ use super::Region;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, REGION_BYTES_MAX};
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// The bytes of a unit; every block starts at a multiple of it.
 const UNIT: usize = 16;
@@ -57,15 +58,17 @@ pub struct RegionHeap(Arc<Shared>);
 struct Shared {
     region: Region,
     allocator: Mutex<Allocator>,
+    /// The units in blocks, for readers without the lock.
+    used: AtomicU64,
 }
 
-/// What a heap knows of its blocks, in units.
+/// What a heap knows of its free units.
 struct Allocator {
     free: FrameAllocator<ORDERS>,
-    used: usize,
 }
 
-/// A part of a region's heap, which is freed when this value is dropped. Linked code must not use it then.
+/// A part of a region's heap, which is freed when this value is dropped. Linked code must not use it then. A drop in a forked child
+/// frees nothing: the block is the parent's.
 ///
 /// A block that linked code keeps for ever is forgotten ([`std::mem::forget`]); its region then lives as long as the process.
 ///
@@ -98,7 +101,8 @@ impl RegionHeap {
         let mut free = FrameAllocator::new();
         let units = usize::try_from(region.bytes()).unwrap_or(usize::MAX) / UNIT;
         free.add_frame(0, units);
-        Self(Arc::new(Shared { region, allocator: Mutex::new(Allocator { free, used: 0 }) }))
+        let (allocator, used) = (Mutex::new(Allocator { free }), AtomicU64::new(0));
+        Self(Arc::new(Shared { region, allocator, used }))
     }
 
     /// The region, to attach it and to reach the bytes of blocks.
@@ -112,8 +116,10 @@ impl RegionHeap {
     /// # Errors
     ///
     /// When no free part is large enough ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)), or the alignment is larger than that
-    /// of the region.
+    /// of the region. In a forked child of the process that made the region
+    /// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)).
     pub fn allocate(&self, layout: Layout) -> Result<HeapBlock> {
+        self.region().origin().check()?;
         if !self.region().address().get().is_multiple_of(layout.align() as u64) {
             return Err(Error::invalid(format!(
                 "a block aligned to {} bytes: the region at {} is not",
@@ -138,8 +144,8 @@ impl RegionHeap {
                 self.region().bytes()
             )));
         };
-        allocator.used += taken;
         allocator.give(start + units, start + taken);
+        self.0.used.fetch_add(units as u64, Ordering::Relaxed);
         drop(allocator);
         let heap = Arc::clone(&self.0);
         Ok(HeapBlock { heap, offset: start * UNIT, bytes: layout.size() })
@@ -159,7 +165,7 @@ impl RegionHeap {
     /// The bytes in blocks, whole units.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        (self.0.allocator.lock().used * UNIT) as u64
+        self.0.used.load(Ordering::Relaxed) * UNIT as u64
     }
 
     /// Gives the memory of all free whole pages back to the system. They are zero when they are allocated again.
@@ -170,6 +176,7 @@ impl RegionHeap {
     ///
     /// As [`Region::discard`].
     pub fn trim(&self) -> Result<()> {
+        self.region().origin().check()?;
         let free = &mut self.0.allocator.lock().free;
         let mut outcome = Ok(());
         let mut pages = Vec::new();
@@ -216,8 +223,13 @@ impl HeapBlock {
 
 impl Drop for HeapBlock {
     fn drop(&mut self) {
+        // A forked child has a copy of the lists, and perhaps of their lock while another thread had it.
+        if !self.heap.region.origin().is_here() {
+            return;
+        }
         let (start, units) = (self.offset / UNIT, self.bytes.div_ceil(UNIT).max(1));
         self.heap.allocator.lock().give(start, start + units);
+        self.heap.used.fetch_sub(units as u64, Ordering::Relaxed);
     }
 }
 
@@ -230,7 +242,6 @@ impl fmt::Debug for Shared {
 impl Allocator {
     /// Makes the units from `start` to `end` free, in blocks that are aligned to their sizes.
     fn give(&mut self, start: usize, end: usize) {
-        self.used -= end - start;
         let mut at = start;
         while at < end {
             let order = (end - at).ilog2().min(at.trailing_zeros());

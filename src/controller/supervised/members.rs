@@ -92,6 +92,10 @@ impl Members {
     /// When none is free in time, or the policy allows no other start of any.
     #[inline]
     pub(super) fn lease(&self, preferred: usize, deadline: Deadline) -> Result<Lease<'_>> {
+        if let Some(first) = self.executors.first() {
+            // Before the wait for an executor that a thread of the parent had.
+            first.origin().check()?;
+        }
         let Some(free) = &self.free else {
             return Ok(Lease { members: self, executor: 0, state: None });
         };

@@ -12,6 +12,7 @@ use crate::controller::session::Controller;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex};
+use crate::sys::origin::Origin;
 
 /// One place for executors, one after the other: what all handles share.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Shared {
     restarted: Condvar,
     /// The process of the next executor, if the policy keeps one.
     standby: Mutex<Option<Spawned>>,
+    /// The process whose executors these are.
+    origin: Origin,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +58,7 @@ impl Shared {
         let generation = Some(Arc::new(Generation::fill(first, &[])?));
         let state = Mutex::new(State { generation, ..State::default() });
         let (builder, restarted, standby) = (builder.clone(), Condvar::new(), Mutex::default());
-        let shared = Self { builder, policy, state, restarted, standby };
+        let shared = Self { builder, policy, state, restarted, standby, origin: Origin::new() };
         shared.stand_by();
         Ok(shared)
     }
@@ -63,6 +66,7 @@ impl Shared {
     /// Starts the process of the next executor, by the policy, unless it is there.
     pub(super) fn stand_by(&self) {
         if self.policy.has_standby
+            && self.origin.is_here()
             && let Some(mut standby) = self.standby.try_lock()
             && standby.is_none()
         {
@@ -85,12 +89,18 @@ impl Shared {
         self.state.lock().on_death.push(told);
     }
 
+    /// The process whose executors these are.
+    pub(super) fn origin(&self) -> Origin {
+        self.origin
+    }
+
     pub(super) fn policy(&self) -> &RestartPolicy {
         &self.policy
     }
 
-    /// The present executor, if it is alive; otherwise the next one, which this thread or another one starts.
+    /// The present executor, if it is alive; otherwise the next one, which this thread or another one starts. In a forked child neither.
     pub(super) fn present(&self, deadline: Deadline) -> Result<Arc<Generation>> {
+        self.origin.check()?;
         let mut state = self.state.lock();
         loop {
             if let Some(generation) = state.generation.as_ref().filter(|one| one.is_alive()) {

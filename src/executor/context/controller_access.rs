@@ -14,7 +14,8 @@ use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::controller_call::CallController;
 use crate::executor::entry::raw_session::RawSession;
 use crate::session::SessionHandle;
-use crate::transport::{Transport, forked};
+use crate::sys::origin::forked;
+use crate::transport::Transport;
 
 /// The session of the calling thread.
 pub(crate) enum CurrentSession {}

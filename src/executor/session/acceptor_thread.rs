@@ -9,6 +9,9 @@
 //! other threads ring. A [`standby`](super::standby) thread starts the serving threads, since a new thread shares the
 //! table of its parent.
 //!
+//! The end of the session ends the process: the main thread exits, or the controller kills it. Where neither happens, because linked
+//! code goes on and the controller may no longer, as another user, this thread does so.
+//!
 //! Invariant: the thread maps, passes on and answers; it never waits for linked code. It lives as long as the process
 //! and holds the robust lock by which the controller sees the process die.
 
@@ -28,10 +31,12 @@ use crate::executor::context::instance::Instance;
 use crate::executor::memory::forked;
 use crate::executor::process::descriptors;
 use crate::executor::tls::own_thread;
+use crate::limits::END_TIMEOUT;
 use crate::shm::{Holder, Segment};
 use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
 use crate::sys::io::socket;
+use crate::sys::process::tied;
 use crate::transport::lane::segment;
 use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
 use crate::{ExecutorAddr, Prot};
@@ -80,7 +85,9 @@ impl Acceptor {
                 drop(holder);
                 // The session owns descriptors that are not in this thread's table, so it must not be dropped here.
                 std::mem::forget(session);
-                return;
+                // The controller kills a process that takes longer than half of that.
+                std::thread::sleep(2 * END_TIMEOUT);
+                return tied::end();
             }
             // The program has closed every descriptor that it found. Calls continue over memory. The number of the
             // socket may soon be that of a file of the program, so no code may close it.
@@ -94,7 +101,12 @@ impl Acceptor {
     /// Serves the socket to its end.
     fn run(&self, session: &Instance, socket: &OwnedFd) -> End {
         let doorbell = &self.first.words()[DOORBELL_WORD];
+        let looks = tied::may_outlive_parent();
         loop {
+            if looks && tied::has_outlived_parent() {
+                tied::end();
+                return End::Closed;
+            }
             // [DOORBELL] Acquire: pairs with the Release in `Acceptor::ring`; the requests of the ringing thread are
             // visible.
             let value = doorbell.load(Ordering::Acquire);
@@ -111,7 +123,10 @@ impl Acceptor {
                 Err(_) => return End::Closed,
             }
             let seen = Seen { word: doorbell, value, is_private: false };
-            futex::wait(&[seen], Deadline::SESSION_END);
+            futex::wait(
+                &[seen],
+                if looks { Deadline::after(tied::LOOK) } else { Deadline::SESSION_END },
+            );
         }
     }
 

@@ -32,7 +32,7 @@ use crate::sys::io::socket::{self, Received};
 use crate::sys::process::child::Child;
 use crate::sys::process::forked::Forked;
 use crate::sys::process::thread::Undisturbed;
-use crate::sys::process::{child, fork, thread, trap};
+use crate::sys::process::{child, fork, thread, tied, trap};
 use crate::transport::lane::segment;
 use crate::transport::{Connection, Lane, Side};
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
@@ -391,7 +391,7 @@ fn prepare(
     parent: i32,
     confinement: &Confinement,
 ) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>, Enforced)> {
-    child::die_with_parent(parent)?;
+    tied::die_with_parent(parent)?;
     trap::restore_sigpipe();
     futex::check()?;
     let confined = confine(confinement, parent)?;

@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::executor::process::{descriptors, first_thread};
 use crate::sys::io::socket::{self, Received};
 use crate::sys::process::thread::Undisturbed;
-use crate::sys::process::{child, fork};
+use crate::sys::process::{fork, tied};
 
 /// How long the threads of the executor may take to end, once their lanes have.
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
         match message.letter {
             FORK => {
                 if let Some(copied) = fork_for(socket, message)? {
-                    child::die_with_parent(zygote.as_raw())?;
+                    tied::die_with_parent(zygote.as_raw())?;
                     return Ok(Some(copied));
                 }
             }

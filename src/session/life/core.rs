@@ -21,7 +21,7 @@ use crate::session::{
     SessionHandle, TaskGroup,
 };
 use crate::sync::{Condvar, Mutex, MutexGuard, thread_local};
-use crate::task::Task;
+use crate::task::{Origin, Task};
 
 pub(in crate::session) type Dispatch = Arc<dyn Fn(Task) + Send + Sync>;
 pub(in crate::session) type Reporter = Arc<dyn Fn(&SessionHandle, Error) + Send + Sync>;
@@ -63,6 +63,8 @@ pub(in crate::session) struct Core {
     /// The spans of managed code.
     pub(in crate::session) managed: TaskGroup,
     this: Weak<Core>,
+    /// The process that has the threads of the session.
+    pub(in crate::session) origin: Origin,
     #[cfg(shuttle)]
     fault: Option<Fault>,
 }
@@ -118,6 +120,7 @@ impl Core {
                 run: options.run,
                 managed: TaskGroup::new(),
                 this: this.clone(),
+                origin: Origin::new(),
                 #[cfg(shuttle)]
                 fault: options.fault,
             }
@@ -229,6 +232,9 @@ impl Core {
         args: Vec<u8>,
         mut completion: Completion,
     ) {
+        if let Err(error) = self.origin.check() {
+            return completion.complete(Err(error));
+        }
         let access = {
             let state = self.lock();
             let access = state.access.clone().filter(|_| state.life.carries_calls());

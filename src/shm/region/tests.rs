@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use memmap2::MmapOptions;
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::ftruncate;
 
@@ -27,7 +28,7 @@ fn memory_file(flags: MFdFlags, bytes: i64) -> OwnedFd {
 
 /// The bytes of memory that a region has taken.
 fn taken(region: &Region) -> u64 {
-    let file = File::from(region.file.try_clone().expect("a descriptor"));
+    let file = File::from(region.file.unchecked().try_clone_to_owned().expect("a descriptor"));
     file.metadata().expect("its state").blocks() * 512
 }
 
@@ -169,7 +170,8 @@ fn no_descriptor_of_a_read_only_region_can_write() {
         file.write_all(b"no").expect_err("sealed");
         file.set_len(0).expect_err("sealed");
         MmapOptions::new().map_raw(&file).expect_err("sealed");
-        memfd::punch(&file, 0, 4096).expect_err("sealed");
+        let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        fallocate(&file, mode, 0, 4096).expect_err("sealed");
         memfd::seal(&file, SealFlag::F_SEAL_WRITE).expect_err("the seals are sealed");
         MmapOptions::new().map_raw_read_only(&file).expect("it can be read");
     }

@@ -5,13 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use super::identified::Identified;
 use crate::error::{Error, Result};
 
 /// A descriptor for an event loop to wait for. No other process has it.
 #[derive(Debug)]
 pub(crate) struct Ready {
     either: Epoll,
-    flag: EventFd,
+    flag: Identified,
     is_up: bool,
 }
 
@@ -28,7 +29,7 @@ impl Ready {
         let flag = EventFd::from_flags(flags).map_err(failed)?;
         either.add(watched, EpollEvent::new(EpollFlags::EPOLLIN, 0)).map_err(failed)?;
         either.add(&flag, EpollEvent::new(EpollFlags::EPOLLIN, 1)).map_err(failed)?;
-        Ok(Self { either, flag, is_up: false })
+        Ok(Self { either, flag: Identified::new(flag.into()), is_up: false })
     }
 
     /// Makes it ready whatever `watched` is, or ends that.
@@ -37,8 +38,13 @@ impl Ready {
             return;
         }
         self.is_up = is_up;
+        // The host may have closed it, and opened a file of its own on its number.
+        let Ok(flag) = self.flag.file() else { return };
         // Neither call waits, since the count is 0 or 1.
-        let _ = if is_up { self.flag.write(1).map(drop) } else { self.flag.read().map(drop) };
+        let _ = match is_up {
+            true => nix::unistd::write(flag, &1_u64.to_ne_bytes()),
+            false => nix::unistd::read(flag, &mut [0; 8]),
+        };
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a peer that is gone is an error, never a signal.
 
-use std::io::{ErrorKind, IoSlice, Read};
+use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -10,28 +10,29 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, SockType, getsockopt, sendmsg, sockopt};
 use nix::sys::stat::{SFlag, fstat};
 
+use super::identified::Identified;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// The reading end of a stream.
 #[derive(Debug)]
-pub(crate) struct Reader(std::fs::File);
+pub(crate) struct Reader(Identified);
 
 /// The writing end of a stream.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    file: std::fs::File,
+    file: Identified,
     is_socket: bool,
 }
 
 impl Reader {
     pub(crate) fn new(file: OwnedFd) -> Self {
-        Self(file.into())
+        Self(Identified::new(file))
     }
 
     /// The descriptor that becomes ready to be read.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.unchecked()
     }
 
     /// Waits for bytes and reads those that are there, as many as fit. 0 at the end of the stream, `None` when no byte came by
@@ -43,14 +44,15 @@ impl Reader {
     pub(crate) fn read(&mut self, into: &mut [u8], deadline: Deadline) -> Result<Option<usize>> {
         let mut is_ready = deadline == Deadline::SESSION_END;
         loop {
-            if !is_ready && !wait(&self.0, PollFlags::POLLIN, deadline)? {
+            let file = self.0.file()?;
+            if !is_ready && !wait(file, PollFlags::POLLIN, deadline)? {
                 return Ok(None);
             }
-            match self.0.read(into) {
+            match nix::unistd::read(file, into) {
                 Ok(bytes) => return Ok(Some(bytes)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => is_ready = false,
-                Err(error) => return Err(gone("reading", &error)),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => is_ready = false,
+                Err(errno) => return Err(gone("reading", &errno.into())),
             }
         }
     }
@@ -63,7 +65,7 @@ impl Writer {
     pub(crate) fn new(file: OwnedFd) -> Result<Self> {
         let status = fstat(&file).map_err(|errno| Error::os("looking at a stream", errno))?;
         let kind = SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT;
-        Ok(Self { file: file.into(), is_socket: kind == SFlag::S_IFSOCK })
+        Ok(Self { file: Identified::new(file), is_socket: kind == SFlag::S_IFSOCK })
     }
 
     /// Writes the parts one after the other, as far as there is room, and returns the bytes written. Does not wait.
@@ -76,14 +78,15 @@ impl Writer {
         let mut rest = &mut slices[..];
         IoSlice::advance_slices(&mut rest, 0);
         let mut total = 0;
+        let file = self.file.file()?;
         while !rest.is_empty() {
             let written = if self.is_socket {
                 let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-                sendmsg::<()>(self.file.as_raw_fd(), rest, &[], flags, None)
-            } else if wait(&self.file, PollFlags::POLLOUT, Deadline::now())? {
+                sendmsg::<()>(file.as_raw_fd(), rest, &[], flags, None)
+            } else if wait(file, PollFlags::POLLOUT, Deadline::now())? {
                 // A pipe that is ready has room for this many bytes.
                 let part = &rest[0][..rest[0].len().min(libc::PIPE_BUF)];
-                without_sigpipe(|| nix::unistd::write(&self.file, part))
+                without_sigpipe(|| nix::unistd::write(file, part))
             } else {
                 break;
             };
@@ -102,8 +105,10 @@ impl Writer {
 
     /// Ends a socket, so that every reader and writer at either end sees the end. Does nothing for other files.
     pub(crate) fn shut_down(&self) {
-        if self.is_socket {
-            super::socket::shut_down(self.file.as_fd());
+        if self.is_socket
+            && let Ok(file) = self.file.file()
+        {
+            super::socket::shut_down(file);
         }
     }
 
@@ -121,17 +126,18 @@ impl Writer {
         // Drops empty parts.
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
+            let file = self.file.file()?;
             let written = if self.is_socket {
                 let flags = MsgFlags::MSG_NOSIGNAL;
-                sendmsg::<()>(self.file.as_raw_fd(), rest, &[], flags, None)
+                sendmsg::<()>(file.as_raw_fd(), rest, &[], flags, None)
             } else {
-                without_sigpipe(|| nix::sys::uio::writev(&self.file, rest))
+                without_sigpipe(|| nix::sys::uio::writev(file, rest))
             };
             match written {
                 Ok(bytes) => IoSlice::advance_slices(&mut rest, bytes),
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => {
-                    wait(&self.file, PollFlags::POLLOUT, deadline)?;
+                    wait(file, PollFlags::POLLOUT, deadline)?;
                 }
                 Err(errno) => return Err(gone("writing", &errno.into())),
             }
@@ -159,7 +165,7 @@ impl Writer {
             }
             done += self.write_some(&rest)?;
             let total: usize = parts.iter().map(|part| part.len()).sum();
-            if done < total && !wait(&self.file, PollFlags::POLLOUT, deadline)? {
+            if done < total && !wait(self.file.file()?, PollFlags::POLLOUT, deadline)? {
                 return Err(Error::timeout(format!(
                     "the other end has taken {done} of {total} bytes in time"
                 )));
@@ -198,7 +204,7 @@ pub(crate) struct Ready {
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// When the system refuses, or other code has closed a descriptor.
 pub(crate) fn wait_for_either(
     reader: &Reader,
     writer: Option<&Writer>,
@@ -206,10 +212,12 @@ pub(crate) fn wait_for_either(
     deadline: Deadline,
 ) -> Result<Ready> {
     let mut fds = vec![
-        PollFd::new(reader.0.as_fd(), PollFlags::POLLIN),
+        PollFd::new(reader.0.file()?, PollFlags::POLLIN),
         PollFd::new(wake.as_fd(), PollFlags::POLLIN),
     ];
-    fds.extend(writer.map(|writer| PollFd::new(writer.file.as_fd(), PollFlags::POLLOUT)));
+    if let Some(writer) = writer {
+        fds.push(PollFd::new(writer.file.file()?, PollFlags::POLLOUT));
+    }
     match poll(&mut fds, timeout(deadline)) {
         Err(Errno::EINTR) | Ok(_) => {}
         Err(errno) => return Err(Error::os("waiting for a stream", errno)),

@@ -1,19 +1,24 @@
 //! Many descriptors that one thread waits for.
+//!
+//! The host may close the descriptors of this, as daemons do. The watch is lost then: it uses and closes none of the numbers.
 
+use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixDatagram;
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use super::identified::Identified;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// Descriptors by number, for one thread that waits until some are ready to be read. Other threads add and remove them meanwhile.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    all: Epoll,
-    flag: EventFd,
+    all: ManuallyDrop<Epoll>,
+    /// A socket, whose number among files is its own: an `eventfd` could not be told from one of the host's.
+    flag: Identified,
 }
 
 /// The number of the flag, which no descriptor has.
@@ -30,39 +35,49 @@ impl Watch {
     pub(crate) fn new() -> Result<Self> {
         let failed = |errno| Error::os("making a descriptor to wait for others", errno);
         let all = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        // It is ready to be read from the beginning, and not waited for before the end.
-        let flag = EventFd::from_value_and_flags(1, flags).map_err(failed)?;
+        // It is ready to be written from the beginning, and not waited for before the end.
+        let flag = UnixDatagram::unbound()
+            .map_err(|error| Error::os("making a descriptor to wait for others", error))?;
         all.add(&flag, EpollEvent::new(EpollFlags::empty(), FLAG)).map_err(failed)?;
         // A filter of system calls that refuses to wait shows itself here, not in `wait`.
         all.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).map_err(failed)?;
-        Ok(Self { all, flag })
+        Ok(Self { all: ManuallyDrop::new(all), flag: Identified::new(flag.into()) })
+    }
+
+    /// True when other code has closed the descriptors of the watch. Nothing becomes ready then.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.flag.is_open()
     }
 
     /// Watches a descriptor until it is removed or closed.
     ///
     /// # Errors
     ///
-    /// When the system refuses.
+    /// When the system refuses, or the watch is lost.
     pub(crate) fn add(&self, watched: BorrowedFd<'_>, number: u64) -> Result<()> {
+        self.flag.file()?;
         let added = self.all.add(watched, EpollEvent::new(EpollFlags::EPOLLIN, number));
         added.map_err(|errno| Error::os("waiting for one more descriptor", errno))
     }
 
     pub(crate) fn remove(&self, watched: BorrowedFd<'_>) {
-        // It may have been removed before.
-        let _ = self.all.delete(watched);
+        if !self.is_lost() {
+            // It may have been removed before.
+            let _ = self.all.delete(watched);
+        }
     }
 
     /// Makes the present wait and all later ones return at once.
     pub(crate) fn end(&self) {
-        let mut event = EpollEvent::new(EpollFlags::EPOLLIN, FLAG);
-        // The same system call has added the flag.
-        let _ = self.all.modify(&self.flag, &mut event);
+        let mut event = EpollEvent::new(EpollFlags::EPOLLOUT, FLAG);
+        if let Ok(flag) = self.flag.file() {
+            // The same system call has added the flag.
+            let _ = self.all.modify(flag, &mut event);
+        }
     }
 
     /// Waits until a descriptor is ready, another thread [ends](Self::end) the waits, or the deadline passes. Returns the numbers of
-    /// some that are ready; the others come next.
+    /// some that are ready; the others come next. None when the watch is lost.
     pub(crate) fn wait(&self, deadline: Deadline) -> Vec<u64> {
         let timeout = deadline.left().map_or(EpollTimeout::NONE, |left| {
             // Rounded up: not before the deadline.
@@ -73,11 +88,21 @@ impl Watch {
         let count = match self.all.wait(&mut events, timeout) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
+            Err(_) if self.is_lost() => 0,
             // No other error is possible for an open descriptor and this buffer.
             Err(errno) => unreachable!("waiting for descriptors: {errno}"),
         };
         let ready = events[..count].iter().map(EpollEvent::data);
         ready.filter(|number| *number != FLAG).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.is_lost() {
+            // SAFETY: this is the last use of the field.
+            unsafe { ManuallyDrop::drop(&mut self.all) };
+        }
     }
 }
 

@@ -324,6 +324,17 @@ impl Reservation {
         })
     }
 
+    /// Frees the memory behind whole pages of a shared file that is mapped here. They are zero then, in every mapping.
+    ///
+    /// # Errors
+    ///
+    /// When they are not whole pages of the range, the file is sealed against writers, or the kernel refuses.
+    pub(crate) fn remove(&self, pages: AddrRange) -> Result<()> {
+        let at = self.inside(pages, "freeing")?;
+        // SAFETY: the pages belong to this reservation, whose user no longer needs their content.
+        unsafe { remove(at, size_of_range(pages)) }
+    }
+
     /// Moves whole large pages of shared memory, which are 2 MiB, to memory of that size, whatever the system's settings are.
     ///
     /// # Errors
@@ -463,6 +474,28 @@ pub(crate) fn populate(start: u64, bytes: u64) -> Result<()> {
                     Errno::ENOMEM => error.and(&Error::exhausted(super::limit::of_memory())),
                     _ => error,
                 });
+            }
+        }
+    }
+}
+
+/// Frees the memory behind whole pages of a shared file that is mapped there. They are zero then, in every mapping.
+///
+/// # Errors
+///
+/// When the file is sealed against writers, or the kernel refuses.
+///
+/// # Safety
+///
+/// The pages must be mapped, and no code may rely on their content.
+pub(crate) unsafe fn remove(at: NonNull<std::ffi::c_void>, bytes: usize) -> Result<()> {
+    loop {
+        // SAFETY: the caller vouches for the pages.
+        match unsafe { madvise(at, bytes, MmapAdvise::MADV_REMOVE) } {
+            Ok(()) => return Ok(()),
+            Err(Errno::EINTR | Errno::EAGAIN) => {}
+            Err(errno) => {
+                return Err(Error::os(format!("freeing {bytes} bytes of shared memory"), errno));
             }
         }
     }

@@ -111,7 +111,7 @@ pub(crate) fn write(file: impl AsFd, offset: u64, bytes: &[u8]) -> Result<()> {
 ///
 /// When memory runs out. The message names the limit of the control group, if there is one.
 pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
-    allocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset, bytes).map_err(|errno| {
+    allocate(file, offset, bytes).map_err(|errno| {
         let error = Error::os(format!("backing {bytes} bytes of shared memory"), errno);
         match errno {
             Errno::ENOMEM | Errno::ENOSPC => error.and(&Error::exhausted(limit::of_memory())),
@@ -120,18 +120,8 @@ pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
     })
 }
 
-/// Frees the memory behind whole pages, which are zero then.
-///
-/// # Errors
-///
-/// When the system refuses, as it does for a file that is sealed against writers.
-pub(crate) fn empty(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
-    let mode = FallocateFlags::FALLOC_FL_KEEP_SIZE | FallocateFlags::FALLOC_FL_PUNCH_HOLE;
-    allocate(file, mode, offset, bytes)
-        .map_err(|errno| Error::os(format!("emptying {bytes} bytes of shared memory"), errno))
-}
-
-fn allocate(file: impl AsFd, mode: FallocateFlags, offset: u64, bytes: u64) -> nix::Result<()> {
+fn allocate(file: impl AsFd, offset: u64, bytes: u64) -> nix::Result<()> {
+    let mode = FallocateFlags::FALLOC_FL_KEEP_SIZE;
     let start = i64::try_from(offset).map_err(|_| Errno::EFBIG)?;
     let size = i64::try_from(bytes).map_err(|_| Errno::EFBIG)?;
     loop {
@@ -224,24 +214,6 @@ fn seals_of(file: impl AsFd) -> Result<SealFlag> {
     Ok(SealFlag::from_bits_retain(seals))
 }
 
-/// Frees the memory of `bytes` bytes from `offset` on, as far as whole pages lie inside. The bytes are zero then.
-///
-/// # Errors
-///
-/// When the system refuses, as it does for a file that is sealed against writers.
-pub(crate) fn punch(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
-    let during = |errno| Error::os(format!("freeing {bytes} bytes of shared memory"), errno);
-    let start = i64::try_from(offset).map_err(|_| during(Errno::EFBIG))?;
-    let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
-    let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-    loop {
-        match fallocate(file.as_fd(), flags, start, size) {
-            Err(Errno::EINTR) => {}
-            other => return other.map_err(during),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use crate::error::ErrorKind;
@@ -249,21 +221,6 @@ mod tests {
 
     use super::*;
     use crate::sys::alone;
-
-    #[test]
-    fn emptied_pages_are_zero_and_have_no_memory() {
-        let file = create(c"test", 1 << 20, false).expect("memory");
-        back(&file, 0, 1 << 20).expect("memory");
-        nix::sys::uio::pwrite(&file, &[1; 8192], 4096).expect("written");
-        let blocks = || nix::sys::stat::fstat(&file).expect("a file").st_blocks * 512;
-        assert_eq!(blocks(), 1 << 20);
-        empty(&file, 0, 8192).expect("emptied");
-        let mut bytes = [2; 8192];
-        nix::sys::uio::pread(&file, &mut bytes, 4096).expect("read");
-        assert!(bytes[..4096].iter().all(|byte| *byte == 0));
-        assert!(bytes[4096..].iter().all(|byte| *byte == 1));
-        assert_eq!(blocks(), (1 << 20) - 8192);
-    }
 
     #[test]
     fn a_file_over_the_limit_of_the_process_is_an_error() {

@@ -16,6 +16,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
+use crate::sys::io::identified::Identified;
 
 /// The descriptors of a child beside the standard streams and its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(crate) const SOCKET: i32 = 3;
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: i32,
-    pidfd: Arc<OwnedFd>,
+    pidfd: Arc<Identified>,
     /// The process that has forked it, if that is not this one.
     parent: Option<Arc<dyn Parent>>,
 }
@@ -77,9 +78,11 @@ impl Child {
             actions.close_from(at + 1).map_err(during)?;
         }
         match spawn(&path, &actions, args, env).map(|pid| (pid, pidfd(pid))) {
-            Ok((pid, Ok(pidfd))) => {
-                Ok(Child { pid: pid.as_raw(), pidfd: Arc::new(pidfd), parent: None })
-            }
+            Ok((pid, Ok(pidfd))) => Ok(Child {
+                pid: pid.as_raw(),
+                pidfd: Arc::new(Identified::new(pidfd)),
+                parent: None,
+            }),
             Ok((_, Err(Errno::ESRCH))) => Err(Error::disconnected(format!(
                 "{} ended at once, and its exit status is unknown: another part of this process collected it",
                 program.display()
@@ -99,7 +102,11 @@ impl Child {
     /// When the system refuses a descriptor for it; it is ended then.
     pub(crate) fn of_fork(pid: Pid) -> Result<Child> {
         match pidfd(pid) {
-            Ok(pidfd) => Ok(Child { pid: pid.as_raw(), pidfd: Arc::new(pidfd), parent: None }),
+            Ok(pidfd) => Ok(Child {
+                pid: pid.as_raw(),
+                pidfd: Arc::new(Identified::new(pidfd)),
+                parent: None,
+            }),
             Err(errno) => {
                 end_unnamed(pid);
                 Err(Error::os("watching a forked child", errno))
@@ -117,7 +124,8 @@ impl Child {
         if pid <= 0 {
             return Err(during(Errno::ESRCH));
         }
-        let pidfd = Arc::new(pidfd(Pid::from_raw(pid)).map_err(during)?);
+        let pidfd = pidfd(Pid::from_raw(pid)).map_err(during)?;
+        let pidfd = Arc::new(Identified::new(pidfd));
         // Checked after the descriptor was bound: if the number is another process's now, that is the parent's child as well.
         if state_and_parent(pid).is_none_or(|(_, parent)| parent != parent_pid) {
             return Err(Error::violation(format!(
@@ -132,11 +140,30 @@ impl Child {
     }
 
     /// Kills the child. Does nothing when it has ended already.
-    pub(crate) fn kill(&self) {
-        if end(self.pidfd.as_fd()) == Err(Errno::ENOSYS) {
-            // A filter of system calls lacks it, or valgrind.
-            end_numbered(Pid::from_raw(self.pid));
+    ///
+    /// # Errors
+    ///
+    /// When this process may not: it has become another user, or a filter of system calls refuses.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let during = |errno| {
+            let pid = self.pid;
+            Error::os(
+                format!("killing the executor, process {pid}, as another user may not"),
+                errno,
+            )
+        };
+        match self.pidfd.file().map_or(Err(Errno::EBADF), end) {
+            // It has ended, and was collected.
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(errno @ (Errno::EPERM | Errno::EACCES)) => Err(during(errno)),
+            // A filter of system calls lacks it, or valgrind; or other code has closed the descriptor.
+            Err(_) => end_numbered(Pid::from_raw(self.pid)).map_err(during),
         }
+    }
+
+    /// Kills the child and collects it by its number, where other code has closed its descriptor. Another process's child is left.
+    pub(crate) fn end_by_number(&self) {
+        end_unnamed(Pid::from_raw(self.pid));
     }
 
     /// A waiter for the child's end, which another thread can use while this value kills the child.
@@ -279,16 +306,23 @@ fn end(pidfd: BorrowedFd<'_>) -> nix::Result<()> {
     Errno::result(sent).map(drop)
 }
 
-/// Kills a child by its number. Returns false when another part of this process has collected the child: the number may be another
+/// Kills a child by its number. Does nothing when another part of this process has collected the child: the number may be another
 /// process's then.
-fn end_numbered(child: Pid) -> bool {
+///
+/// # Errors
+///
+/// When this process may not kill the child.
+fn end_numbered(child: Pid) -> nix::Result<()> {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    waitid(Id::Pid(child), flags).is_ok() && kill(child, Signal::SIGKILL).is_ok()
+    match waitid(Id::Pid(child), flags).and_then(|_| kill(child, Signal::SIGKILL)) {
+        Err(Errno::EPERM) => Err(Errno::EPERM),
+        _ => Ok(()),
+    }
 }
 
 /// Kills and collects a child that no descriptor names.
 fn end_unnamed(child: Pid) {
-    if !end_numbered(child) {
+    if end_numbered(child).is_err() {
         return;
     }
     while let Err(Errno::EINTR) = waitid(Id::Pid(child), WaitPidFlag::WEXITED) {}
@@ -297,14 +331,14 @@ fn end_unnamed(child: Pid) {
 /// Waits for the end of a child. Its descriptor is ready to be read when the child has ended.
 #[derive(Debug)]
 pub(crate) struct Awaiter {
-    pidfd: Arc<OwnedFd>,
+    pidfd: Arc<Identified>,
     /// What collects it, and its number there, if this process does not.
     parent: Option<(Arc<dyn Parent>, i32)>,
 }
 
 impl AsFd for Awaiter {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+        self.pidfd.unchecked()
     }
 }
 
@@ -312,13 +346,13 @@ impl Awaiter {
     /// A waiter for a child that another one has started in this process's name; `None` when it has ended and is collected.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let pidfd = pidfd(Pid::from_raw(pid)).ok()?;
-        Some(Self { pidfd: Arc::new(pidfd), parent: None })
+        Some(Self { pidfd: Arc::new(Identified::new(pidfd)), parent: None })
     }
 
     /// Kills the child. Does nothing when it has ended already.
     pub(crate) fn kill(&self) {
         // It has ended, or cannot be told so.
-        let _ = end(self.pidfd.as_fd());
+        let _ = self.pidfd.file().map(end);
     }
 
     /// Kills the child and collects it. Another part of this process may have done so.
@@ -329,7 +363,8 @@ impl Awaiter {
 
     /// Collects the child if it has ended. Another part of this process may have done so.
     pub(crate) fn collect_if_ended(&self) {
-        let _ = waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+        let _ =
+            waitid(Id::PIDFd(self.pidfd.unchecked()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
     }
 
     /// Waits until the child has ended, and collects it. Call once. The wait is short when the [descriptor](Awaiter::as_fd) is
@@ -347,10 +382,10 @@ impl Awaiter {
             return Ok(parent.collect(*pid));
         }
         loop {
-            match waitid(Id::PIDFd(self.pidfd.as_fd()), WaitPidFlag::WEXITED) {
+            match waitid(Id::PIDFd(self.pidfd.unchecked()), WaitPidFlag::WEXITED) {
                 Err(Errno::EINTR) => {}
                 // This process ignores SIGCHLD, or collects any child.
-                Err(Errno::ECHILD) => return Ok(status_kept(self.pidfd.as_fd())),
+                Err(Errno::ECHILD) => return Ok(status_kept(self.pidfd.unchecked())),
                 Err(errno) => return Err(errno),
                 Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Ended::Killed(signal as i32)),
@@ -413,7 +448,7 @@ const _: () = assert!(size_of::<PidfdInfo>() == 64);
 /// A watched process that this one did not start.
 #[cfg(feature = "named-segment")]
 #[derive(Debug)]
-pub(crate) struct Watched(OwnedFd);
+pub(crate) struct Watched(Identified);
 
 #[cfg(feature = "named-segment")]
 impl Watched {
@@ -431,7 +466,7 @@ impl Watched {
             Err(errno) => return Err(Error::os(format!("watching process {pid}"), errno)),
         };
         // SAFETY: the kernel has just returned this descriptor.
-        let watched = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        let watched = Self(Identified::new(unsafe { OwnedFd::from_raw_fd(fd) }));
         // Checked after the descriptor was bound: a process that took over the number has started later.
         Ok((Self::started(pid) == Some(started)).then_some(watched))
     }
@@ -439,7 +474,7 @@ impl Watched {
     /// Waits for the end of the process; false when the other end of `stop` closes first.
     pub(crate) fn wait(&self, stop: BorrowedFd<'_>) -> bool {
         loop {
-            let mut fds = [self.0.as_fd(), stop].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            let mut fds = [self.0.unchecked(), stop].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             match poll(&mut fds, PollTimeout::NONE) {
                 Err(Errno::EINTR) => {}
                 Err(_) => return true,
@@ -500,21 +535,6 @@ pub(crate) fn take_streams() -> Result<(OwnedFd, OwnedFd)> {
     nix::unistd::dup2_stdin(nothing).map_err(|errno| failed(errno.into()))?;
     nix::unistd::dup2_stdout(std::io::stderr()).map_err(|errno| failed(errno.into()))?;
     Ok((input, output))
-}
-
-/// Asks the kernel to kill this process when its parent ends, and checks that the parent, whose number is `parent`, has not ended
-/// yet.
-///
-/// # Errors
-///
-/// When the parent has ended.
-pub(crate) fn die_with_parent(parent: i32) -> Result<()> {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)
-        .map_err(|errno| Error::os("tying the executor to its controller", errno))?;
-    if nix::unistd::getppid().as_raw() != parent {
-        return Err(Error::disconnected(format!("the controller, process {parent}, is gone")));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

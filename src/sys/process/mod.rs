@@ -8,4 +8,5 @@ pub(crate) mod per_process;
 pub(crate) mod robust;
 pub(crate) mod stack;
 pub(crate) mod thread;
+pub(crate) mod tied;
 pub(crate) mod trap;

@@ -10,7 +10,6 @@
 //!
 //! Each side watches the other's process: when it ends, the lane is closed.
 
-use std::io::PipeWriter;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +20,7 @@ use crate::limits::SPIN_NS;
 use crate::shm::{Found, Names, Segment};
 use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
+use crate::sys::io::identified::Identified;
 use crate::sys::process::child::Watched;
 use crate::transport::Closer;
 use crate::transport::{Lane, Side};
@@ -39,7 +39,7 @@ pub(in crate::transport) struct Named {
     pub(in crate::transport) side: Side,
     closer: Closer,
     /// Ends the watch when it is dropped.
-    _watch: PipeWriter,
+    _watch: Identified,
 }
 
 impl Named {
@@ -141,7 +141,7 @@ impl Named {
                 drop(thread.stack_size(64 << 10).spawn(watching).map_err(failed)?);
             }
         }
-        Ok(Self { lane, side, closer, _watch: watch })
+        Ok(Self { lane, side, closer, _watch: Identified::new(watch.into()) })
     }
 }
 

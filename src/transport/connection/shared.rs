@@ -13,6 +13,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{ATTACH_TIMEOUT, SPIN_NS};
 use crate::sleep::Doorbell;
+use crate::sys::io::identified::Identified;
 use crate::sys::io::socket::{self, Received};
 use crate::transport::lane::segment as lane_segment;
 use crate::transport::{Lane, Side};
@@ -65,31 +66,36 @@ impl Shared {
     }
 
     fn new(mut lane: Lane, side: Side, socket: OwnedFd) -> Self {
-        let doorbell = Arc::new(SocketDoorbell(socket));
+        let doorbell = Arc::new(SocketDoorbell(Identified::new(socket)));
         lane.sleep_by(Arc::<SocketDoorbell>::clone(&doorbell));
         Self { lane, side, doorbell }
     }
 
     /// The descriptor that becomes readable when the other side has rung, or is gone.
     pub(in crate::transport) fn socket(&self) -> BorrowedFd<'_> {
-        self.doorbell.0.as_fd()
+        self.doorbell.0.unchecked()
     }
 }
 
 /// A socket by which two sides wake each other.
 #[derive(Debug)]
-struct SocketDoorbell(OwnedFd);
+struct SocketDoorbell(Identified);
 
 impl Doorbell for SocketDoorbell {
     fn drain(&self) -> bool {
-        socket::drain(self.0.as_fd())
+        self.0.file().is_ok_and(socket::drain)
     }
 
     fn listen(&self, deadline: Deadline) {
-        socket::listen(self.0.as_fd(), deadline);
+        // A socket that other code has closed brings nothing, which `drain` says.
+        if let Ok(socket) = self.0.file() {
+            socket::listen(socket, deadline);
+        }
     }
 
     fn ring(&self) {
-        socket::ring(self.0.as_fd());
+        if let Ok(socket) = self.0.file() {
+            socket::ring(socket);
+        }
     }
 }

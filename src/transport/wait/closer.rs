@@ -28,7 +28,12 @@ impl Closer {
 
     /// Ends the lane: a waiter of this side, now or later, learns that the peer is gone. Messages that were handed over before
     /// are still received.
+    ///
+    /// Does nothing in a forked child, which has no part in the lane.
     pub(crate) fn close(&self) {
+        if !self.end.origin().is_own() {
+            return;
+        }
         self.end.announce();
         // [CLOSE] Release: a peer that sees it sees what was handed over before.
         self.closed[0].store(1, Ordering::Release);

@@ -12,7 +12,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::origin::Origin;
 use crate::deadline::Deadline;
 use crate::error::Error;
 #[cfg(not(model))]
@@ -20,6 +19,7 @@ use crate::shm::Segment;
 use crate::shm::Words;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex::{self, OWNER_DIED, Seen, WORDS_MAX};
+use crate::sys::origin::Origin;
 #[cfg(not(model))]
 use crate::wire::layout::PROCESS_HOLDER_WORD;
 

@@ -3,7 +3,6 @@
 pub(in crate::transport) mod closer;
 pub(in crate::transport) mod cpu_hints;
 pub(in crate::transport) mod lifeline;
-pub(in crate::transport) mod origin;
 pub(in crate::transport) mod parker;
 mod poll_delay;
 pub(crate) mod poll_policy;

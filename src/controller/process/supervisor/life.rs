@@ -1,10 +1,13 @@
 //! The life of an executor's process, for the threads that wait for its start or its end.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock, Weak};
 
+use crate::controller::process::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::origin::Origin;
 use crate::sys::process::child::{Child, Ended};
 
 /// A process from before its start until nothing of it is left.
@@ -12,6 +15,12 @@ use crate::sys::process::child::{Child, Ended};
 pub(super) struct Life {
     state: Mutex<State>,
     changed: Condvar,
+    /// The process whose threads tell of changes.
+    pub(super) origin: Origin,
+    /// The way to the process, which ends when the process cannot be killed.
+    opener: Weak<LaneOpener>,
+    /// Why it cannot be killed.
+    refusal: OnceLock<Error>,
 }
 
 #[derive(Debug)]
@@ -35,14 +44,35 @@ pub(super) enum Stage {
 struct Told(Box<dyn FnOnce() + Send>);
 
 impl Life {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(opener: &Arc<LaneOpener>) -> Self {
+        let (opener, refusal) = (Arc::downgrade(opener), OnceLock::new());
         let state = State { stage: Stage::Starting, told: Vec::new(), is_over: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            origin: Origin::new(),
+            opener,
+            refusal,
+        }
     }
 
     pub(super) fn enter(&self, stage: Stage) {
         self.state.lock().stage = stage;
         self.changed.notify_all();
+    }
+
+    /// The process cannot be killed for this reason: ends the session, and with it the calls that wait for the process.
+    pub(super) fn refuse(&self, why: Error) {
+        // The first reason counts.
+        let _ = self.refusal.set(why);
+        if let Some(opener) = self.opener.upgrade() {
+            opener.end_calls();
+            opener.close();
+        }
+    }
+
+    pub(super) fn refusal(&self) -> Option<&Error> {
+        self.refusal.get()
     }
 
     /// Nothing of the process is left. Threads that wait for that go on.
@@ -56,9 +86,10 @@ impl Life {
         drop(self.changed.wait_while(self.state.lock(), |state| !state.is_over));
     }
 
-    /// Waits until the process is started, or could not be. The kernel bounds the wait.
+    /// Waits until the process is started, or could not be. The kernel bounds the wait. A forked child has no thread that starts it.
     pub(super) fn started(&self) -> MutexGuard<'_, State> {
-        let starting = |state: &mut State| matches!(state.stage, Stage::Starting);
+        let starting =
+            |state: &mut State| matches!(state.stage, Stage::Starting) && self.origin.is_here();
         self.changed.wait_while(self.state.lock(), starting)
     }
 

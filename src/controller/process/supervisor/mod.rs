@@ -12,6 +12,8 @@ use super::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
+use crate::sys::io::identified::Identified;
+use crate::sys::origin::Origin;
 use crate::sys::process::child::{Child, Ended, Others};
 use crate::sys::process::dying;
 
@@ -25,7 +27,7 @@ pub(crate) struct Supervisor {
     /// The threads that start and observe; `None` once dropped.
     supervision: Option<Arc<Supervision>>,
     /// The controller's process.
-    owner: u32,
+    origin: Origin,
 }
 
 /// The process itself, for the supervisor and for kill handles.
@@ -67,7 +69,8 @@ impl Supervisor {
         others: Others,
         opener: Arc<LaneOpener>,
     ) -> Result<Self> {
-        Self::with(|supervision, life| {
+        let socket = Identified::new(socket);
+        Self::with(&Arc::clone(&opener), |supervision, life| {
             supervision.begin(Start { program, args, env, socket, at, others, life, opener });
         })
     }
@@ -78,20 +81,27 @@ impl Supervisor {
     ///
     /// When the threads that supervise cannot be started.
     pub(crate) fn of_started(child: Child, opener: Arc<LaneOpener>) -> Result<Self> {
-        Self::with(|supervision, life| supervision.observe(child, life, opener))
+        Self::with(&Arc::clone(&opener), |supervision, life| {
+            supervision.observe(child, life, opener);
+        })
     }
 
-    fn with(begin: impl FnOnce(&Supervision, Arc<Life>)) -> Result<Self> {
+    fn with(opener: &Arc<LaneOpener>, begin: impl FnOnce(&Supervision, Arc<Life>)) -> Result<Self> {
         let supervision = Supervision::present()?;
-        let life = Arc::new(Life::new());
+        let life = Arc::new(Life::new(opener));
         begin(&supervision, Arc::clone(&life));
         let process = Process(life);
-        Ok(Self { process, supervision: Some(supervision), owner: std::process::id() })
+        Ok(Self { process, supervision: Some(supervision), origin: Origin::new() })
     }
 
     /// False in a forked child of the controller, whose executor belongs to the parent.
     pub(crate) fn is_own(&self) -> bool {
-        self.owner == std::process::id()
+        self.origin.is_own()
+    }
+
+    /// True when other code has closed the descriptors by which the end of the process would be seen.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.supervision.as_ref().is_some_and(|supervision| supervision.is_lost())
     }
 
     pub(crate) fn process(&self) -> &Process {
@@ -105,6 +115,9 @@ impl Drop for Supervisor {
             // A forked child does not have the threads.
             std::mem::forget(self.supervision.take());
             return;
+        }
+        if self.is_blind() {
+            return self.process.end_by_number();
         }
         self.process.kill();
         if self.supervision.as_ref().is_some_and(|supervision| !supervision.is_observer()) {
@@ -122,11 +135,31 @@ impl Process {
         }
     }
 
-    /// Ends the process at once.
+    /// Ends the process at once. Does nothing in a forked child. If this process may not kill that one, ends the session: all calls
+    /// fail, and the executor ends by itself when it sees that.
     pub(crate) fn kill(&self) {
-        if let Stage::Running(child) = &self.0.started().stage {
-            child.kill();
+        if !self.0.origin.is_own() {
+            return;
         }
+        let killed = match &self.0.started().stage {
+            Stage::Running(child) => child.kill(),
+            _ => Ok(()),
+        };
+        if let Err(why) = killed {
+            self.0.refuse(why);
+        }
+    }
+
+    /// Ends the process and collects it, where no descriptor tells of its end.
+    fn end_by_number(&self) {
+        if let Stage::Running(child) = &self.0.started().stage {
+            child.end_by_number();
+        }
+    }
+
+    /// Why this process could not kill that one, if it has tried in vain.
+    pub(crate) fn refusal(&self) -> Option<&Error> {
+        self.0.refusal()
     }
 
     /// Waits for the process to end, up to the deadline.

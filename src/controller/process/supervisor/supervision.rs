@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,6 +24,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sys::io::identified::Identified;
 use crate::sys::io::watch::Watch;
 use crate::sys::process::child::{Awaiter, Child, Others};
 use crate::sys::process::per_process::PerProcess;
@@ -44,7 +45,7 @@ pub(super) struct Start {
     pub(super) program: PathBuf,
     pub(super) args: Vec<CString>,
     pub(super) env: Vec<CString>,
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Identified,
     pub(super) at: i32,
     pub(super) others: Others,
     pub(super) life: Arc<Life>,
@@ -86,7 +87,7 @@ impl Supervision {
     /// When they cannot be started.
     pub(super) fn present() -> Result<Arc<Self>> {
         let mut present = PRESENT.get().lock();
-        if let Some(present) = present.upgrade() {
+        if let Some(present) = present.upgrade().filter(|one| !one.is_lost()) {
             return Ok(present);
         }
         let started = Arc::new(Self::start()?);
@@ -130,6 +131,11 @@ impl Supervision {
         self.supervised.add(child, life, opener);
     }
 
+    /// True when other code has closed the descriptors by which ends are observed.
+    pub(super) fn is_lost(&self) -> bool {
+        self.supervised.watch.is_lost()
+    }
+
     /// True on the thread that observes ends: it must not wait for one.
     pub(super) fn is_observer(&self) -> bool {
         self.supervisor == thread::current().id()
@@ -142,9 +148,11 @@ impl Drop for Supervision {
         // [SUPERVISION] Release: pairs with the load in `watch`.
         self.supervised.is_over.store(true, Ordering::Release);
         self.supervised.watch.end();
+        // Where other code has closed its descriptors, nothing wakes the supervisor's thread.
+        let is_lost = self.is_lost();
         for thread in self.threads.drain(..) {
             // The last owner may be code of the host that the supervisor's thread runs.
-            if thread.thread().id() != thread::current().id() {
+            if !is_lost && thread.thread().id() != thread::current().id() {
                 let _ = thread.join();
             }
         }
@@ -154,7 +162,9 @@ impl Drop for Supervision {
 /// The starter's thread.
 fn start_all(starts: &Receiver<Start>, supervised: &Supervised) {
     for Start { program, args, env, socket, at, others, life, opener } in starts {
-        let started = Child::spawn(&program, &args, &env, socket.as_fd(), at, others);
+        let started = socket
+            .file()
+            .and_then(|socket| Child::spawn(&program, &args, &env, socket, at, others));
         // From here on only the executor has its end of the socket.
         drop(socket);
         match started {
@@ -178,7 +188,7 @@ impl Supervised {
         let executor = Arc::new(Executor { end, pid, life, opener });
         self.executors.lock().insert(number, Arc::clone(&executor));
         // The socket first: an end removes both.
-        let added = self.watch.add(executor.opener.socket(), number | SOCKET);
+        let added = self.watch.add(executor.opener.watched(), number | SOCKET);
         if let Err(error) =
             added.and_then(|()| self.watch.add(executor.end.as_fd(), number | PROCESS))
         {
@@ -193,7 +203,7 @@ impl Supervised {
     fn watch(&self) {
         let mut sweeps = VecDeque::new();
         // [SUPERVISION] Acquire: pairs with the store of the last owner.
-        while !self.is_over.load(Ordering::Acquire) {
+        while !self.is_over.load(Ordering::Acquire) && !self.watch.is_lost() {
             let mut ready = self.watch.wait(self.end_sweeps(&mut sweeps));
             // Ends first: what an ended executor has said is read with its end.
             ready.sort_unstable_by_key(|number| std::cmp::Reverse(number % KINDS));
@@ -202,7 +212,7 @@ impl Supervised {
                 let Some(executor) = self.executors.lock().get(&of).cloned() else { continue };
                 match kind {
                     SOCKET if !executor.opener.answer() => {
-                        self.watch.remove(executor.opener.socket());
+                        self.watch.remove(executor.opener.watched());
                     }
                     PROCESS => {
                         let stage = match executor.end.collect() {
@@ -230,7 +240,7 @@ impl Supervised {
         sweeps: &mut VecDeque<(Deadline, u64)>,
     ) {
         self.watch.remove(executor.end.as_fd());
-        self.watch.remove(executor.opener.socket());
+        self.watch.remove(executor.opener.watched());
         executor.life.enter(stage);
         end_all(&executor.opener);
         executor.life.tell();

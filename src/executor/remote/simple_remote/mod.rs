@@ -32,6 +32,7 @@ use crate::session::{
 use crate::sps::{self, Bytes, Status};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::io::stream::{self, Reader, Ready, Writer};
+use crate::sys::origin::Origin;
 use crate::wire::frame::{Header, OWN_VERSION, Opcode};
 use crate::wire::frame_reader::FrameReader;
 
@@ -72,6 +73,8 @@ struct Shared {
     room: Condvar,
     /// Wakes the thread that reads.
     wake: UnixStream,
+    /// The process that has that thread.
+    origin: Origin,
 }
 
 /// What the thread has that reads.
@@ -99,6 +102,7 @@ impl SimpleRemote {
             out: Mutex::new(Out::new(Writer::new(writer.into())?)),
             room: Condvar::new(),
             wake,
+            origin: Origin::new(),
         };
         let reader = Reader::new(reader.into());
         let reading = Reading { reader, woken, frames: FrameReader::new() };
@@ -184,8 +188,9 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// When the connection is over, or the payload is too long.
+    /// When the connection is over, or the payload is too long. In a forked child.
     fn send(&self, opcode: Opcode, sequence: u64, tag: u64, payload: &[u8]) -> Result<()> {
+        self.origin.check()?;
         if payload.len() as u64 > PAYLOAD_BYTES_MAX {
             return Err(Error::exhausted(format!(
                 "a payload of {} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call",
@@ -215,6 +220,9 @@ impl Shared {
 
     /// Queues the hangup, if nothing has ended yet.
     fn hang_up(&self) {
+        if !self.origin.is_own() {
+            return;
+        }
         let mut out = self.out.lock();
         if out.stage == Stage::Running {
             let payload = sps::to_bytes(&Status(Ok(())));

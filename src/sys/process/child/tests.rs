@@ -48,12 +48,12 @@ fn a_child_is_killed_by_number_where_descriptors_take_no_signal() {
         || {
             alone::refuse(libc::SYS_pidfd_send_signal, &[], libc::ENOSYS);
             let (child, _socket) = spawn("/bin/sleep", &["60"]).expect("a child");
-            child.kill();
+            child.kill().expect("a child of this process");
             child.awaiter().collect().expect("its end");
             let left = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
             assert_eq!(left, Err(Errno::ECHILD), "the child is left");
             // Its number may be another process's now.
-            child.kill();
+            child.kill().expect("a child of this process");
         },
     );
 }
