@@ -98,7 +98,7 @@ impl ExecutorBuilder {
     /// shorter time makes calls in quick succession slower and uses less CPU; a longer one does the reverse. With
     /// [`Duration::MAX`] a waiting thread takes a whole CPU.
     ///
-    /// The time is that of a CPU which nobody else wants. A side that notices other threads on its CPU polls for 2 µs at most, then
+    /// The time holds on a CPU that no other thread wants. A side that notices other threads on its CPU polls for 2 µs at most, then
     /// sleeps; see the page on [waiting](crate::_docs::waiting).
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {

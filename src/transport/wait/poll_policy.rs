@@ -1,20 +1,20 @@
 //! How long a side polls before it sleeps.
 //!
-//! Polling finds an answer soonest, as long as nobody else wants the CPU of this side. A thread that polls beside others spends
-//! its share of the CPU on nothing: the scheduler then lets them run for a whole slice, some milliseconds, while the answer
-//! lies there. A thread that sleeps is put on the CPU as soon as the peer wakes it. So a side looks for signs that its CPU is
-//! wanted, and none of them costs a system call:
+//! Polling finds an answer soonest while no other thread wants the CPU of this side. A thread that polls beside others spends its
+//! share of the CPU on nothing. Then the scheduler lets the others run for a slice of some milliseconds, while the answer lies
+//! there. A thread that sleeps gets the CPU as soon as the peer wakes it. So a side looks for signs that its CPU is wanted. None
+//! of them costs a system call:
 //!
 //! | sign | what it says | the side |
 //! |---|---|---|
-//! | the peer stored the number of this CPU ([`CpuHints`]) | the peer itself wants this CPU: it cannot answer meanwhile | yields, or sleeps at once |
+//! | the peer stored the number of this CPU ([`CpuHints`]) | the peer needs this CPU to answer | yields, or sleeps at once |
 //! | the same for [`SHARED_WAITS`] waits | the kernel leaves both sides on this CPU | leaves it, if it is the executor |
-//! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | sleeps at once, until waits follow each other for [`UNYIELDING`] without a gap |
-//! | more than [`GAP_MIN`] passed between two looks at the clock | another thread had this CPU | sleeps at once, and polls for [`CONTENDED_SPIN`] at most for a while |
-//! | none | nobody wants this CPU | polls for the time that the user gave |
+//! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | does not yield for [`UNYIELDING`] |
+//! | over [`GAP_MIN`] between two looks at the clock | another thread had this CPU | sleeps, then polls for [`CONTENDED_SPIN`] |
+//! | none | no other thread wants this CPU | polls for the time that the user gave |
 //!
-//! A yield to the peer costs less than a sleep and a wake, but only if nobody else is there: Linux (6.6 and later) gives the
-//! whole slice of a thread that yields to the next one.
+//! A yield to the peer costs less than a sleep and a wake. Beside a third thread it costs a slice: Linux (6.6 and later) gives
+//! the whole slice of a thread that yields to the next thread.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ const CONTENDED_MAX: Duration = Duration::from_secs(1);
 /// What one side remembers from one wait to the next.
 #[derive(Debug)]
 pub(crate) struct PollPolicy {
-    /// How long to poll at most while nobody else wants the CPU.
+    /// How long to poll at most while no other thread wants the CPU.
     spin: Duration,
     /// The peer was asleep and had to be woken.
     woke_peer: bool,
@@ -274,7 +274,7 @@ struct Yielding {
 }
 
 impl Yielding {
-    /// True when nobody but the peer wants this CPU, as far as this side knows.
+    /// True when no thread but the peer wants this CPU, as far as this side knows.
     fn is_due(&mut self) -> bool {
         let Some(last) = &mut self.last else { return true };
         let now = Instant::now();
