@@ -1,6 +1,7 @@
 //! Reads C declarations: structures, `typedef`s and prototypes.
 //!
-//! Invariant: the depth of the reader has a bound, [`DEPTH_MAX`].
+//! Invariant: the depth of the reader has a bound, [`DEPTH_MAX`]. The depth of the types that it makes has one as well,
+//! [`TYPE_DEPTH_MAX`], since all that looks into a type goes as deep.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -12,6 +13,9 @@ use crate::error::{Error, Result};
 
 /// How deep declarators, structures and parameters may lie in each other.
 const DEPTH_MAX: usize = 32;
+
+/// How deep structures and arrays may lie in each other, also by the names of others.
+const TYPE_DEPTH_MAX: usize = 64;
 
 /// Structures and `typedef`s of C with their names, and what reads prototypes that use them.
 ///
@@ -190,7 +194,9 @@ impl Declarations {
                     Kind::Value(Type::Array(_, 0)) => {
                         return Err(tokens.refuse_at(at, "an array without elements"));
                     }
-                    Kind::Value(kind) => one = one.field(name, kind),
+                    Kind::Value(kind) => {
+                        one = one.field(name, flat_enough(tokens, at, kind)?);
+                    }
                     other => return Err(tokens.refuse_at(at, &other.why_no_value())),
                 }
                 if !tokens.take(Token::Mark(',')) {
@@ -282,7 +288,10 @@ impl Declarations {
             }
         }
         counts.into_iter().rev().try_fold(kind, |kind, count| match kind {
-            Kind::Value(kind) => Ok(Kind::Value(Type::array(kind, count))),
+            Kind::Value(kind) => {
+                let element = flat_enough(tokens, at, kind)?;
+                Ok(Kind::Value(Type::array(element, count)))
+            }
             other => Err(tokens.refuse_at(at, &other.why_no_value())),
         })
     }
@@ -403,6 +412,17 @@ fn deeper(tokens: &Tokens<'_>, depth: usize) -> Result<usize> {
     } else {
         Err(tokens.refuse("declarations too deep in each other"))
     }
+}
+
+/// The same type, if it can lie in a structure or an array.
+fn flat_enough(tokens: &Tokens<'_>, at: usize, kind: Type) -> Result<Type> {
+    if kind.depth() < TYPE_DEPTH_MAX {
+        return Ok(kind);
+    }
+    Err(tokens.refuse_at(
+        at,
+        &format!("structures and arrays lie in each other more than {TYPE_DEPTH_MAX} deep; pass an address"),
+    ))
 }
 
 /// The words that base types are made of.

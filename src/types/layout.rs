@@ -79,6 +79,8 @@ pub struct Struct {
     alignment: usize,
     /// All fields have bytes.
     is_whole: bool,
+    /// How deep structures and arrays lie in each other, this one included.
+    depth: usize,
 }
 
 /// A field of a [`Struct`].
@@ -168,6 +170,15 @@ impl Type {
         }
     }
 
+    /// How deep structures and arrays lie in each other.
+    pub(super) fn depth(&self) -> usize {
+        match self {
+            Type::Struct(one) => one.depth,
+            Type::Array(element, _) => element.depth() + 1,
+            _ => 0,
+        }
+    }
+
     /// Whether it is `float` or `double`.
     pub(crate) fn is_float(&self) -> bool {
         matches!(self, Type::F32 | Type::F64)
@@ -198,7 +209,8 @@ impl Struct {
     /// A structure without fields yet. Its name appears in messages.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Struct {
-        Struct { name: name.into(), fields: Vec::new(), end: 0, alignment: 1, is_whole: true }
+        let (name, fields) = (name.into(), Vec::new());
+        Struct { name, fields, end: 0, alignment: 1, is_whole: true, depth: 1 }
     }
 
     /// Adds a field behind the others.
@@ -208,6 +220,7 @@ impl Struct {
         self.end = offset.saturating_add(kind.bytes());
         self.alignment = self.alignment.max(kind.alignment());
         self.is_whole &= kind.is_whole();
+        self.depth = self.depth.max(kind.depth() + 1);
         self.fields.push(Field { name: name.into(), kind, offset });
         self
     }

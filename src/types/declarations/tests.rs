@@ -86,6 +86,34 @@ fn deep_and_long_texts_end() {
     }
 }
 
+/// A10: names carry types from one text to the next, so no text is deep.
+#[test]
+fn types_that_lie_deep_in_each_other_by_name_are_refused() {
+    let mut types = Declarations::new();
+    types.declare("typedef struct { int a; } t0; typedef int u0[1];").expect("flat");
+    let mut made = 0;
+    for at in 1..=200_000 {
+        let before = at - 1;
+        let nested =
+            format!("typedef struct {{ t{before} a; }} t{at}; typedef u{before} u{at}[1];");
+        match types.declare(&nested) {
+            Ok(()) => made = at,
+            Err(error) => {
+                assert!(error.to_string().contains("more than 64 deep"), "{error}");
+                break;
+            }
+        }
+    }
+    assert_eq!(made, 63, "types in each other");
+    let signature = types.signature("void f(t63)").expect("it is no deeper");
+    assert_eq!(signature.parameters()[0].bytes(), 4);
+    types.define(Struct::new("own").field("a", signature.parameters()[0].clone()));
+    assert!(
+        types.declare("struct more { struct own a; };").is_err(),
+        "also in a structure of the host's"
+    );
+}
+
 /// A random type for fields and parameters, as C writes it in front of a name.
 fn random_type(random: &mut Random, types: &mut Declarations, depth: usize) -> (Type, String) {
     let numbers = [
