@@ -9,6 +9,7 @@
 //!
 //! | folder | what is in it |
 //! |---|---|
+//! | `busy/` | calls beside neighbours that want the CPU |
 //! | `contest/` | the plan of a run: rows, rounds, regimes, time |
 //! | `calls/` | farcall's own rows |
 //! | `transports/` | the floors, and the rows that farcall is compared with |
@@ -21,6 +22,7 @@
 //! Invariant: nothing here outlives the contest: no process, no descriptor, no name in a file system, no changed affinity. No
 //! row's server uses a CPU while another row is measured.
 
+mod busy;
 mod calls;
 mod contest;
 mod costs;
@@ -30,6 +32,11 @@ mod races;
 mod report;
 mod transports;
 
+pub use busy::crowd::{CrowdFigures, CrowdRow};
+pub use busy::plan::BusyPlan;
+pub use busy::repeats::{RepeatReport, RepeatedRow, Repeats};
+pub use busy::report::{Busy, BusyLoad, BusyReport, BusyRow};
+pub use busy::soak::{Soak, Soaked};
 pub use calls::echo::EchoCall;
 pub use calls::in_flight::InFlight;
 pub use calls::tiny_object::{TinyObject, tiny_code};
@@ -49,6 +56,7 @@ pub use costs::start::Start;
 pub use machine::Machine;
 pub use machine::cpus::{CpuPair, Pinned};
 pub use machine::load::Load;
+pub use machine::slice::Slice;
 pub use processes::serve::serve_if_child;
 pub use races::link_race::LinkRace;
 pub use races::link_report::{LinkReport, LinkRow, LinkedProgram};

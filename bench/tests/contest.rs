@@ -135,6 +135,7 @@ fn the_table_has_a_line_per_row() {
     }
     assert!(table.lines().all(|line| line.chars().count() <= 100), "{table}");
     assert!(table.contains("idle     100 to "), "{table}");
+    assert!(table.contains("busy     each-1, p50/p99.9 ns: null call "), "{table}");
 }
 
 #[test]

@@ -9,7 +9,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use farcall_bench::{CpuPair, Effort, LinkRace, Origin, Output, Plan, Report, Size, Versus};
+use farcall_bench::Progress;
+use farcall_bench::{
+    BusyPlan, CpuPair, Effort, LinkRace, Origin, Output, Plan, Repeats, Report, Size, Soak, Versus,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -20,14 +23,18 @@ use crate::status::{Failure, INTERRUPTED, TOOL, WORSE};
 const THREADS_MAX: usize = 256;
 /// A pipeline has at most this many calls in flight.
 const CALLS_MAX: usize = farcall::limits::PIPELINE_CALLS_MAX;
+/// The length of a run, of a run beside neighbours, and of a run that is repeated.
+const SECONDS: f64 = 5.0;
+const BUSY_SECONDS: f64 = 60.0;
+const REPEATED_SECONDS: f64 = 2.0;
 /// Steps of the progress bar.
 const STEPS: f64 = 1_000.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Length of the whole run, in seconds; 0 measures one round.
-    #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
-    seconds: f64,
+    /// Length of the whole run, in seconds: 5 if absent, with --busy 60; 0 measures one round. With --repeat: of each run, 2.
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<f64>,
     /// CPU of the calling thread and CPU of the servers, as 0,1; the first two allowed ones if absent.
     #[arg(long, value_name = "A,B")]
     cpus: Option<CpuPair>,
@@ -76,6 +83,31 @@ pub(crate) struct Options {
         ]
     )]
     link: Option<Vec<PathBuf>>,
+    /// Measure calls beside neighbours that want the CPU: busy loops, a build, a quota, other threads. LOAD is the name of one
+    /// load, such as each-1; without LOAD all of them.
+    #[arg(
+        long, value_name = "LOAD", num_args = 0..,
+        conflicts_with_all = [
+            "vs", "sizes", "threads", "pipeline", "save", "compare", "bars", "hgrm", "svg", "link"
+        ]
+    )]
+    busy: Option<Vec<String>>,
+    /// With --busy: make N runs (20 if absent) of each unpinned load, each with new processes, and show the worst.
+    #[arg(
+        long, value_name = "N", num_args = 0..=1, default_missing_value = "20", requires = "busy",
+        conflicts_with = "csv", value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    repeat: Option<u16>,
+    /// Make N calls (10^8 if absent) under a load that changes every 10 ms. Each call must return within 2 seconds.
+    #[arg(
+        long, value_name = "N", num_args = 0..=1, default_missing_value = "100000000",
+        value_parser = clap::value_parser!(u64).range(1..),
+        conflicts_with_all = [
+            "seconds", "vs", "sizes", "threads", "pipeline", "only", "save", "compare", "bars", "csv", "hgrm",
+            "svg", "link", "busy"
+        ]
+    )]
+    soak: Option<u64>,
     /// With --link: link with this library.
     #[arg(short = 'l', value_name = "NAME", requires = "link")]
     libraries: Vec<String>,
@@ -84,14 +116,24 @@ pub(crate) struct Options {
     args: Vec<OsString>,
 }
 
+impl Options {
+    /// The length of a run, `default` if no other was asked for.
+    fn duration(&self, default: f64) -> Duration {
+        Duration::from_secs_f64(self.seconds.unwrap_or(default))
+    }
+}
+
 /// Measures and prints; returns the exit code.
 ///
 /// # Errors
 /// Bad input, an output file that cannot be written, a busy or missing CPU, and a process that fails.
 pub(crate) fn bench(options: &Options) -> Result<i32, Failure> {
-    let done = match &options.link {
-        None => measure(options),
-        Some(files) => race(options, files),
+    let done = match options {
+        Options { link: Some(files), .. } => race(options, files),
+        Options { soak: Some(calls), .. } => soak(options, *calls),
+        Options { busy: Some(loads), repeat: Some(runs), .. } => repeat(options, loads, *runs),
+        Options { busy: Some(loads), .. } => busy(options, loads),
+        _ => measure(options),
     };
     done.map_err(|error| Failure::new(TOOL, error))
 }
@@ -106,7 +148,7 @@ fn measure(options: &Options) -> farcall_bench::Result<i32> {
     if let Some(directory) = &options.hgrm {
         Output::check_directory(directory)?;
     }
-    let mut report = run(&plan)?;
+    let mut report = shown(|progress| plan.run(progress))?;
     if let Some(saved) = &saved {
         report.changes = Some(report.changes_since(saved));
     }
@@ -126,7 +168,7 @@ fn measure(options: &Options) -> farcall_bench::Result<i32> {
 }
 
 fn plan(options: &Options) -> farcall_bench::Result<Plan> {
-    let duration = Duration::from_secs_f64(options.seconds);
+    let duration = options.duration(SECONDS);
     let mut plan = Plan::new(Effort { rounds_min: 1, duration })?;
     plan.cpus = options.cpus.unwrap_or(plan.cpus);
     plan.versus.clone_from(&options.vs);
@@ -153,9 +195,11 @@ fn read_saved(path: &Path) -> farcall_bench::Result<Report> {
     Ok(Report::from_json(&text).map_err(|error| complain(&error))?)
 }
 
-/// Runs the plan behind a progress bar, which only a terminal shows. An interrupt ends the run after the current step, and the
+/// Runs a plan behind a progress bar, which only a terminal shows. An interrupt ends the run after the current step, and the
 /// report is partial.
-fn run(plan: &Plan) -> farcall_bench::Result<Report> {
+fn shown<T>(
+    run: impl FnOnce(&mut Progress<'_>) -> farcall_bench::Result<T>,
+) -> farcall_bench::Result<T> {
     // Blocked here and, by inheritance, in all processes that the plan starts: the terminal sends an interrupt to each of them.
     let interrupt = SigSet::from(Signal::SIGINT);
     interrupt.thread_block()?;
@@ -166,7 +210,7 @@ fn run(plan: &Plan) -> farcall_bench::Result<Report> {
     let steps = |share: f64| (share * STEPS) as u64;
     let bar = ProgressBar::new(steps(1.0));
     bar.set_style(ProgressStyle::with_template("{msg:10} {wide_bar} {percent:3} % {elapsed}")?);
-    let report = plan.run(&mut |what, share| {
+    let report = run(&mut |what, share| {
         if bar.message() != what {
             bar.set_message(what);
         }
@@ -209,7 +253,7 @@ fn race(options: &Options, files: &[PathBuf]) -> farcall_bench::Result<i32> {
     let race = LinkRace {
         farcall: std::env::current_exe()?,
         origin: origin(),
-        duration: Duration::from_secs_f64(options.seconds),
+        duration: options.duration(SECONDS),
         only: options.only.clone(),
     };
     let report = match files {
@@ -222,6 +266,50 @@ fn race(options: &Options, files: &[PathBuf]) -> farcall_bench::Result<i32> {
         output.write(report.to_svg()?.as_bytes())?;
     }
     Ok(0)
+}
+
+/// Measures calls beside neighbours, and prints their report.
+fn busy(options: &Options, loads: &[String]) -> farcall_bench::Result<i32> {
+    let mut plan = BusyPlan::new(options.duration(BUSY_SECONDS))?;
+    plan.cpus = options.cpus.unwrap_or(plan.cpus);
+    plan.loads = loads.to_vec();
+    plan.only.clone_from(&options.only);
+    plan.origin = origin();
+    plan.check()?;
+    let report = shown(|progress| plan.run(progress))?;
+    if options.csv {
+        write_out(&report.to_csv()?)?;
+    } else {
+        let text = if options.json { report.to_json()? } else { report.to_string() };
+        write_out(format!("{}\n", text.trim_end()).as_bytes())?;
+    }
+    Ok(if report.is_partial { INTERRUPTED } else { 0 })
+}
+
+/// Measures the unpinned loads again and again, and prints the worst run.
+fn repeat(options: &Options, loads: &[String], runs: u16) -> farcall_bench::Result<i32> {
+    let repeats = Repeats {
+        cpus: options.cpus.map_or_else(CpuPair::first_two, Ok)?,
+        loads: loads.to_vec(),
+        only: options.only.clone(),
+        runs: runs.into(),
+        run: options.duration(REPEATED_SECONDS),
+        origin: origin(),
+    };
+    repeats.check()?;
+    let report = shown(|progress| repeats.run(progress))?;
+    let text = if options.json { report.to_json()? } else { report.to_string() };
+    write_out(format!("{}\n", text.trim_end()).as_bytes())?;
+    Ok(if report.is_partial { INTERRUPTED } else { 0 })
+}
+
+/// Makes calls under a load that changes.
+fn soak(options: &Options, calls: u64) -> farcall_bench::Result<i32> {
+    let soak = Soak { cpus: options.cpus.map_or_else(CpuPair::first_two, Ok)?, calls };
+    let soaked = shown(|progress| soak.run(progress))?;
+    let text = if options.json { soaked.to_json()? } else { soaked.to_string() };
+    write_out(format!("{text}\n").as_bytes())?;
+    Ok(if soaked.is_partial { INTERRUPTED } else { 0 })
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

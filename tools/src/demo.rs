@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use farcall::ExecutorAddr;
 use farcall::controller::{Controller, Dylib, ExecutorBuilder};
 use farcall::link::ObjectFile;
-use farcall_bench::{CpuPair, Effort, Plan, Report, TinyObject, tiny_code};
+use farcall_bench::{BusyPlan, CpuPair, Effort, Plan, Report, TinyObject, tiny_code};
 
 use crate::status::{Failure, TOOL};
 
@@ -52,6 +52,7 @@ pub(crate) fn demo(options: &Options) -> Result<i32, Failure> {
     replace(&program.controller)?;
     drop(program);
     compare(Effort { rounds_min: 1, duration: Duration::from_secs(options.seconds) })?;
+    beside_busy_loops(Duration::from_secs(options.seconds) / 6)?;
     Ok(0)
 }
 
@@ -202,6 +203,24 @@ fn compare(effort: Effort) -> Result<(), Failure> {
     }
     let longest = report.sections.iter().rev().max_by_key(|section| section.rounds);
     longest.map_or(Ok(()), print)
+}
+
+/// One line of null calls and pipes beside a busy loop on each CPU.
+fn beside_busy_loops(duration: Duration) -> Result<(), Failure> {
+    let report = BusyPlan::new(duration).and_then(|mut plan| {
+        let load = if plan.cpus.is_shared() { "one-cpu-1" } else { "each-1" };
+        plan.loads = vec![load.to_owned()];
+        plan.only = vec!["null call".to_owned()];
+        plan.run(&mut |_, _| ControlFlow::Continue(()))
+    });
+    let report = report.map_err(|error| Failure::new(TOOL, error))?;
+    let rows = report.loads.iter().flat_map(|load| &load.rows);
+    let rows = rows.filter(|row| ["null call", "pipe pair"].contains(&row.name.as_str()));
+    let shown = rows.map(|row| {
+        let [p50, p99] = [row.p50_ns, row.p99_ns].map(Duration::from_nanos);
+        format!("{} p50 {p50:.1?}, p99 {p99:.1?}", row.name.trim_end_matches(" pair"))
+    });
+    say!("7 busy     a busy loop on each CPU: {}", shown.collect::<Vec<_>>().join("; "))
 }
 
 fn start() -> Result<Controller, Failure> {

@@ -36,17 +36,24 @@ impl Callee {
     /// # Errors
     /// When the executor does not start, or cannot be pinned.
     pub fn start(cpus: CpuPair) -> Result<Callee> {
-        Callee::launch(&ExecutorBuilder::new(), cpus)
+        Callee::launch(&ExecutorBuilder::new(), Some(cpus))
+    }
+
+    /// As [`Callee::start`], on the CPUs of the calling thread.
+    pub(crate) fn start_unpinned() -> Result<Callee> {
+        Callee::launch(&ExecutorBuilder::new(), None)
     }
 
     /// As [`Callee::start`], with sides that never sleep.
     pub(crate) fn start_awake(cpus: CpuPair) -> Result<Callee> {
-        Callee::launch(&ExecutorBuilder::new().spin(Duration::MAX), cpus)
+        Callee::launch(&ExecutorBuilder::new().spin(Duration::MAX), Some(cpus))
     }
 
-    fn launch(launch: &ExecutorBuilder, cpus: CpuPair) -> Result<Callee> {
+    fn launch(launch: &ExecutorBuilder, cpus: Option<CpuPair>) -> Result<Callee> {
         let controller = launch.clone().this_program().start()?;
-        cpus.pin_server(controller.pid().try_into()?)?;
+        if let Some(cpus) = cpus {
+            cpus.pin_server(controller.pid().try_into()?)?;
+        }
         let object = TinyObject::new().function("echo", tiny_code::NULL_CALL).bytes();
         // Its code stays in the executor when the dylib is dropped.
         let dylib: Dylib = controller.create_dylib("null call");

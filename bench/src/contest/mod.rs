@@ -172,7 +172,7 @@ impl Contest {
 }
 
 /// The numbers below `count`, in an order that depends on `seed` alone.
-fn shuffled(count: usize, seed: usize) -> Vec<usize> {
+pub(crate) fn shuffled(count: usize, seed: usize) -> Vec<usize> {
     let mut order: Vec<_> = (0..count).collect();
     order.sort_by_cached_key(|number| {
         let mut hasher = DefaultHasher::new();

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::busy;
 use crate::contest::budget::{Allowance, Budget};
 use crate::contest::lineup::{RowKind, Servers};
 use crate::contest::selection::{Part, Selection};
@@ -166,6 +167,7 @@ impl Plan {
                 Part::Life => report.life = Some(life::look(callee, allowance)?),
                 Part::HotSwap => report.hot_swap = Some(hot_swap::look(callee, allowance)?),
                 Part::Start => report.start = Some(start::look(self.cpus, allowance)?),
+                Part::Busy => report.busy = Some(busy::plan::look(self.cpus, allowance)?),
                 Part::Idle => report.idle = Some(idle::look(callee, allowance)?),
             }
         }
@@ -187,7 +189,7 @@ impl Plan {
     /// Rows that poll for a few hundred nanoseconds at most have their callers and servers in many processes; for the others
     /// one pair is enough.
     fn hot(&self, rows: &[RowKind], peer: &Rc<Peer>, callee: &Callee) -> Result<Contest> {
-        let callers = iter::repeat_with(|| Caller::start(self.cpus)).take(self.places());
+        let callers = iter::repeat_with(|| Caller::start(&self.cpus.into())).take(self.places());
         let callers = callers.collect::<Result<Vec<_>>>()?;
         self.contest(RoundKind::Hot, rows, &Servers { cpus: self.cpus, callers, peer, callee })
     }

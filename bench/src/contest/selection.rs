@@ -20,6 +20,7 @@ pub(crate) enum Part {
     HotSwap,
     Start,
     Idle,
+    Busy,
     Llvm,
     Lljit,
 }
@@ -34,7 +35,7 @@ pub(crate) struct Selection {
 }
 
 impl Part {
-    const ALL: [Part; 10] = [
+    const ALL: [Part; 11] = [
         Part::Hot,
         Part::OneCpu,
         Part::Cold,
@@ -43,6 +44,7 @@ impl Part {
         Part::HotSwap,
         Part::Start,
         Part::Idle,
+        Part::Busy,
         Part::Llvm,
         Part::Lljit,
     ];
@@ -58,6 +60,7 @@ impl Part {
             Part::HotSwap => "hot swap",
             Part::Start => "starts",
             Part::Idle => "idle CPU",
+            Part::Busy => "busy CPUs",
             Part::Llvm => "LLVM",
             Part::Lljit => "LLJIT",
         }
@@ -66,13 +69,14 @@ impl Part {
     /// The time that the part needs. The weights of all parts are percents.
     pub(crate) fn share(self) -> Share {
         let (least_ms, weight) = match self {
-            Part::Hot => (150, 57.0),
+            Part::Hot => (150, 53.0),
             Part::OneCpu | Part::Cold => (100, 8.0),
             Part::Removal => (400, 5.0),
             Part::Life => (250, 7.0),
             Part::HotSwap => (20, 1.0),
             Part::Start => (60, 2.0),
             Part::Idle => (160, 4.0),
+            Part::Busy => (300, 4.0),
             Part::Llvm => (200, 3.0),
             Part::Lljit => (300, 5.0),
         };
@@ -88,6 +92,7 @@ impl Part {
             Part::HotSwap => &["hot swap"],
             Part::Start => &["start"],
             Part::Idle => &["idle"],
+            Part::Busy => &["busy"],
             Part::Llvm => &["llvm"],
             Part::Lljit => &["lljit"],
         }
@@ -188,7 +193,7 @@ mod tests {
     #[test]
     fn all_rows_run_unless_some_are_named() {
         let all = Selection::new(&plan(&[])).unwrap();
-        assert_eq!(all.parts, Part::ALL[..8]);
+        assert_eq!(all.parts, Part::ALL[..9]);
         assert_eq!(names(&all.hot).len(), 12);
         assert!(names(&all.hot).ends_with(&["pipe pair".to_owned(), "Unix stream".to_owned()]));
         let weights = Part::ALL.iter().map(|part| part.share().weight).sum::<f64>();

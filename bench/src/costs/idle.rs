@@ -84,6 +84,6 @@ impl Idle {
 }
 
 /// The CPU time that a process has taken so far, all of its threads together.
-fn taken(clock: ClockId) -> Result<Duration> {
+pub(crate) fn taken(clock: ClockId) -> Result<Duration> {
     Ok(clock_gettime(clock)?.into())
 }

@@ -64,14 +64,7 @@ impl CpuPair {
     /// # Errors
     /// When the process is gone or belongs to another user, or may not use the CPU.
     pub fn pin_server(self, pid: u32) -> Result<()> {
-        let tasks = format!("/proc/{pid}/task");
-        for task in fs::read_dir(&tasks).map_err(|error| format!("listing {tasks}: {error}"))? {
-            let name = task?.file_name();
-            let id = name.to_str().and_then(|id| id.parse().ok());
-            let id = id.ok_or_else(|| format!("{tasks} lists {name:?}, not a thread id"))?;
-            pin(Pid::from_raw(id), self.server)?;
-        }
-        Ok(())
+        pin_process(pid, &[self.server])
     }
 
     /// Pins the calling thread to the caller's CPU until the guard is dropped, on the same thread.
@@ -79,11 +72,16 @@ impl CpuPair {
     /// # Errors
     /// When the thread may not use the CPU any more.
     pub fn pin_caller(self) -> Result<Pinned> {
-        let this_thread = Pid::from_raw(0);
-        let before = sched_getaffinity(this_thread)
-            .map_err(|errno| format!("reading the affinity of this thread: {errno}"))?;
-        pin(this_thread, self.caller)?;
-        Ok(Pinned { before })
+        pin_guarded(&[self.caller])
+    }
+
+    /// Leaves both CPUs, and no others, to the calling thread until the guard is dropped, on the same thread. Threads and
+    /// processes that it starts meanwhile inherit that.
+    ///
+    /// # Errors
+    /// When the thread may not use the CPUs any more.
+    pub(crate) fn pin_to_both(self) -> Result<Pinned> {
+        pin_guarded(&[self.caller, self.server])
     }
 }
 
@@ -123,11 +121,35 @@ impl Drop for Pinned {
     }
 }
 
-fn pin(thread: Pid, cpu: usize) -> Result<()> {
+/// Leaves these CPUs, and no others, to every thread that process `pid` has now, and to threads that those start.
+pub(crate) fn pin_process(pid: u32, cpus: &[usize]) -> Result<()> {
+    let tasks = format!("/proc/{pid}/task");
+    for task in fs::read_dir(&tasks).map_err(|error| format!("listing {tasks}: {error}"))? {
+        let name = task?.file_name();
+        let id = name.to_str().and_then(|id| id.parse().ok());
+        let id = id.ok_or_else(|| format!("{tasks} lists {name:?}, not a thread id"))?;
+        pin_to(Pid::from_raw(id), cpus)?;
+    }
+    Ok(())
+}
+
+fn pin_guarded(cpus: &[usize]) -> Result<Pinned> {
+    let this_thread = Pid::from_raw(0);
+    let before = sched_getaffinity(this_thread)
+        .map_err(|errno| format!("reading the affinity of this thread: {errno}"))?;
+    pin_to(this_thread, cpus)?;
+    Ok(Pinned { before })
+}
+
+/// Leaves these CPUs, and no others, to a thread.
+pub(crate) fn pin_to(thread: Pid, cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
-    set.set(cpu).map_err(|_| format!("CPU {cpu} is above the {} of a mask", CpuSet::count()))?;
+    for &cpu in cpus {
+        set.set(cpu)
+            .map_err(|_| format!("CPU {cpu} is above the {} of a mask", CpuSet::count()))?;
+    }
     sched_setaffinity(thread, &set)
-        .map_err(|errno| format!("pinning thread {thread} to CPU {cpu}: {errno}").into())
+        .map_err(|errno| format!("pinning thread {thread} to CPUs {cpus:?}: {errno}").into())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 pub(crate) mod cpus;
 pub(crate) mod load;
+pub(crate) mod slice;
 
 use std::fmt;
 use std::fs;

@@ -11,40 +11,43 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
+use std::{env, fs};
 
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
-use crate::calls::call_back::{CallBack, NestedByName, NestedRound};
-use crate::calls::echo;
-use crate::calls::spin::SpinCall;
-use crate::calls::typed::TypedCall;
+use crate::busy::turn::Turn;
+use crate::processes::calling::Calling;
 use crate::processes::peer::{self, Peer};
-use crate::transports::floor::{OneLine, TwoLines};
-use crate::{Callee, CodeCall, Contender, CpuPair, DataCall, EchoCall, NullCall, Result, Size};
+use crate::{Callee, Contender, CpuPair, Result};
 
-/// What the first argument of a caller process begins with; the two CPUs follow.
+/// What the first argument of a caller process begins with; the two CPUs follow, or [`ANY`]. A second argument is the folder of
+/// a control group.
 const ARGUMENT: &str = "--farcall-bench-caller=";
+const ANY: &str = "any";
 /// How long a process may take to end by itself, with its own peer and executor.
 const END_PATIENCE: Duration = Duration::from_secs(1);
+/// How much longer than ordered a turn may last.
+const TURN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The rows that a caller process has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Calling {
-    TwoLines,
-    OneLine,
-    Null,
-    Typed,
-    CallBack,
-    NestedRound,
-    NestedByName,
-    Code,
-    Data,
-    Echo(Size),
-    Spin,
+/// The CPUs and the control group of a caller process and its servers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Placement {
+    /// The CPUs of the two sides; all that this process may use, for both sides, if absent.
+    pub(crate) cpus: Option<CpuPair>,
+    /// The folder of the control group; none if absent.
+    pub(crate) group: Option<PathBuf>,
+}
+
+impl From<CpuPair> for Placement {
+    fn from(cpus: CpuPair) -> Placement {
+        Placement { cpus: Some(cpus), group: None }
+    }
 }
 
 /// A process that makes calls on the caller's CPU, with a peer and an executor of its own on the server's.
@@ -62,11 +65,15 @@ impl Caller {
     ///
     /// # Errors
     /// When the executable of this process cannot be started again.
-    pub(crate) fn start(cpus: CpuPair) -> Result<Rc<Caller>> {
+    pub(crate) fn start(placement: &Placement) -> Result<Rc<Caller>> {
         let (control, theirs) = UnixStream::pair()?;
         let child = Command::new("/proc/self/exe")
             .arg0("farcall-bench-caller")
-            .arg(format!("{ARGUMENT}{},{}", cpus.caller, cpus.server))
+            .arg(placement.cpus.map_or_else(
+                || format!("{ARGUMENT}{ANY}"),
+                |cpus| format!("{ARGUMENT}{},{}", cpus.caller, cpus.server),
+            ))
+            .args(&placement.group)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
@@ -83,7 +90,7 @@ impl Caller {
         let name = String::from_utf8(self.order([MAKE, kind, bytes])?)?;
         let index = self.rows.get();
         self.rows.set(index + 1);
-        Ok(CallerRow { caller: Rc::clone(self), name, index })
+        Ok(CallerRow { caller: Rc::clone(self), name, index, is_of_peer: calling.is_of_peer() })
     }
 
     /// Sends an order to the process, and returns the answer.
@@ -92,7 +99,13 @@ impl Caller {
             (&self.control).write_all(&words.map(u64::to_le_bytes).concat())?;
             read_answer(&self.control)
         };
-        match exchange().map_err(|error| format!("a caller process ended: {error}"))? {
+        let complain = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                format!("no answer for {TURN_TIMEOUT:?}: a call does not return")
+            }
+            _ => format!("a caller process ended: {error}"),
+        };
+        match exchange().map_err(complain)? {
             (0, answer) => Ok(answer),
             (_, error) => Err(String::from_utf8_lossy(&error).into()),
         }
@@ -113,6 +126,7 @@ pub(crate) struct CallerRow {
     caller: Rc<Caller>,
     name: String,
     index: u64,
+    is_of_peer: bool,
 }
 
 impl CallerRow {
@@ -120,6 +134,21 @@ impl CallerRow {
     fn order(&self, action: u64, calls: u32) -> Result<Vec<u64>> {
         let answer = self.caller.order([action, self.index, u64::from(calls)])?;
         Ok(words(&answer).collect())
+    }
+
+    /// Makes calls for this long.
+    ///
+    /// # Errors
+    /// The first error of a call, or a call that does not return.
+    pub(crate) fn turn(&self, length: Duration) -> Result<Turn> {
+        let action = if self.is_of_peer { TURN_OF_PEER } else { TURN_OF_EXECUTOR };
+        let order = [action, self.index, u64::try_from(length.as_micros())?];
+        let control = &self.caller.control;
+        control.set_read_timeout(Some(length + TURN_TIMEOUT))?;
+        let answer = self.caller.order(order);
+        control.set_read_timeout(None)?;
+        let named = |error| format!("row \"{}\": {error}", self.name);
+        Turn::decode(words(&answer.map_err(named)?))
     }
 }
 
@@ -157,27 +186,49 @@ const PREPARE: u64 = 1;
 const RUN: u64 = 2;
 const SAMPLE: u64 = 3;
 const REST: u64 = 4;
+/// The third word is a number of microseconds.
+const TURN_OF_PEER: u64 = 5;
+const TURN_OF_EXECUTOR: u64 = 6;
 
-/// The CPUs in the first argument of a caller process; `None` for any other argument.
-pub(crate) fn cpus(argument: &str) -> Option<CpuPair> {
-    let (caller, server) = argument.strip_prefix(ARGUMENT)?.split_once(',')?;
-    Some(CpuPair { caller: caller.parse().ok()?, server: server.parse().ok()? })
+/// The placement in the arguments of a caller process; `None` if `argument`, the first one, is any other.
+pub(crate) fn placement(argument: &str) -> Option<Placement> {
+    let group = env::args_os().nth(2).map(PathBuf::from);
+    let cpus = match argument.strip_prefix(ARGUMENT)? {
+        ANY => None,
+        cpus => Some(cpus.parse().ok()?),
+    };
+    Some(Placement { cpus, group })
 }
 
 /// The caller process from inside: carries out orders from its standard input until that ends.
-pub(crate) fn serve_orders(cpus: CpuPair) -> Result<()> {
+pub(crate) fn serve_orders(placement: &Placement) -> Result<()> {
     // A parent that died before this line has closed the socket, which the loop notices.
     prctl::set_pdeathsig(Signal::SIGKILL)?;
-    let _pinned = cpus.pin_caller()?;
+    if let Some(group) = &placement.group {
+        // 0 is the process that writes. The processes that it starts inherit the group.
+        fs::write(group.join("cgroup.procs"), "0")
+            .map_err(|error| format!("joining {}: {error}", group.display()))?;
+    }
     let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let (peer, callee) = (Peer::start(cpus)?, Callee::start(cpus)?);
+    let _pinned = placement.cpus.map(CpuPair::pin_caller).transpose()?;
+    let (peer, callee) = match placement.cpus {
+        Some(cpus) => (Peer::start(cpus)?, Callee::start(cpus)?),
+        None => (Peer::start_unpinned()?, Callee::start_unpinned()?),
+    };
+    let executor = Pid::from_raw(callee.controller().pid());
+    let cpus = placement.cpus.map_or_else(CpuPair::first_two, Ok)?;
     let mut rows = Vec::new();
     let mut order = [0; 24];
     while read_order(&mut control, &mut order)? {
         let mut order = words(&order);
         let [action, second, third] = [(); 3].map(|()| order.next().unwrap_or_default());
         let make = || Calling::decode(second, third)?.start(cpus, &peer, &callee);
-        let (status, answer) = match carry_out(&mut rows, action, second, third, make) {
+        let done = match action {
+            TURN_OF_PEER => turn(&mut rows, second, third, Some(peer.pid()), executor),
+            TURN_OF_EXECUTOR => turn(&mut rows, second, third, None, executor),
+            _ => carry_out(&mut rows, action, second, third, make),
+        };
+        let (status, answer) = match done {
             Ok(answer) => (0_u64, answer),
             Err(error) => (1, error.to_string().into_bytes()),
         };
@@ -200,9 +251,7 @@ fn carry_out(
         rows.push(row);
         return Ok(name);
     }
-    let row = rows.get_mut(usize::try_from(index)?);
-    let row =
-        row.ok_or_else(|| format!("an order to call in row {index}, which does not exist"))?;
+    let row = row_of(rows, index)?;
     let calls = u32::try_from(calls)?;
     let mut times_ns = Vec::new();
     match action {
@@ -218,74 +267,23 @@ fn carry_out(
     Ok(times_ns.into_iter().flat_map(u64::to_le_bytes).collect())
 }
 
-impl Calling {
-    const PLAIN: [Calling; 10] = [
-        Calling::TwoLines,
-        Calling::OneLine,
-        Calling::Null,
-        Calling::Typed,
-        Calling::CallBack,
-        Calling::NestedRound,
-        Calling::NestedByName,
-        Calling::Code,
-        Calling::Data,
-        Calling::Spin,
-    ];
+/// Makes calls of a row for some microseconds. Its server is this peer or, if there is none, the executor.
+fn turn(
+    rows: &mut [Box<dyn Contender>],
+    index: u64,
+    micros: u64,
+    peer: Option<Pid>,
+    executor: Pid,
+) -> Result<Vec<u8>> {
+    let length = Duration::from_micros(micros);
+    let row = &mut **row_of(rows, index)?;
+    let turn = Turn::take(row, length, peer.unwrap_or(executor), peer.is_some())?;
+    Ok(turn.encode().into_iter().flat_map(u64::to_le_bytes).collect())
+}
 
-    /// A number for the kind, and the bytes of a payload.
-    fn encode(self) -> (u64, u64) {
-        match self {
-            Calling::Echo(size) => (Self::PLAIN.len() as u64, size.bytes() as u64),
-            plain => (Self::PLAIN.iter().position(|&kind| kind == plain).unwrap_or(0) as u64, 0),
-        }
-    }
-
-    fn decode(kind: u64, bytes: u64) -> Result<Calling> {
-        match Self::PLAIN.get(usize::try_from(kind)?) {
-            Some(&plain) => Ok(plain),
-            None => Ok(Calling::Echo(bytes.to_string().parse()?)),
-        }
-    }
-
-    /// The name of the row.
-    pub(crate) fn name(self) -> String {
-        let name = match self {
-            Calling::TwoLines => TwoLines::NAME,
-            Calling::OneLine => OneLine::NAME,
-            Calling::Null => NullCall::NAME,
-            Calling::Typed => TypedCall::NAME,
-            Calling::CallBack => CallBack::NAME,
-            Calling::NestedRound => NestedRound::NAME,
-            Calling::NestedByName => NestedByName::NAME,
-            Calling::Code => CodeCall::NAME,
-            Calling::Data => DataCall::NAME,
-            Calling::Echo(size) => return echo::name(size),
-            Calling::Spin => SpinCall::NAME,
-        };
-        name.to_owned()
-    }
-
-    /// Makes the row, with the servers that it needs.
-    pub(crate) fn start(
-        self,
-        cpus: CpuPair,
-        peer: &Rc<Peer>,
-        callee: &Callee,
-    ) -> Result<Box<dyn Contender>> {
-        Ok(match self {
-            Calling::TwoLines => Box::new(TwoLines::new(peer)?),
-            Calling::OneLine => Box::new(OneLine::new(peer)?),
-            Calling::Null => Box::new(callee.null_call()),
-            Calling::Typed => Box::new(TypedCall::new(callee)?),
-            Calling::CallBack => Box::new(CallBack::new(callee)?),
-            Calling::NestedRound => Box::new(NestedRound::new(callee)?),
-            Calling::NestedByName => Box::new(NestedByName::new(callee)?),
-            Calling::Code => Box::new(callee.code_call()),
-            Calling::Data => Box::new(callee.data_call()),
-            Calling::Echo(size) => Box::new(EchoCall::new(callee, size)?),
-            Calling::Spin => Box::new(SpinCall::new(cpus)?),
-        })
-    }
+fn row_of(rows: &mut [Box<dyn Contender>], index: u64) -> Result<&mut Box<dyn Contender>> {
+    let row = rows.get_mut(usize::try_from(index)?);
+    row.ok_or_else(|| format!("an order to call in row {index}, which does not exist").into())
 }
 
 /// The 64-bit words of an order or an answer.
@@ -318,13 +316,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_and_cpus_are_read_as_written() {
-        for calling in [&Calling::PLAIN[..], &[Calling::Echo(Size::PAGE)]].concat() {
-            assert!((4..=18).contains(&calling.name().len()), "{calling:?}");
-            let (kind, bytes) = calling.encode();
-            assert_eq!(Calling::decode(kind, bytes).unwrap(), calling);
-        }
-        assert_eq!(cpus("--farcall-bench-caller=3,12"), Some(CpuPair { caller: 3, server: 12 }));
+    fn the_cpus_of_a_caller_are_read_as_written() {
+        let cpus = |argument| placement(argument).map(|placement| placement.cpus);
+        let pair = CpuPair { caller: 3, server: 12 };
+        assert_eq!(cpus("--farcall-bench-caller=3,12"), Some(Some(pair)));
+        assert_eq!(cpus("--farcall-bench-caller=any"), Some(None));
         assert_eq!(cpus("--farcall-bench-caller=3"), None);
         assert_eq!(cpus("bench"), None);
     }
@@ -356,6 +352,6 @@ mod tests {
         assert_eq!(order(RUN, 0, 5).unwrap().len(), 8);
         assert_eq!(order(SAMPLE, 0, 3).unwrap().len(), 3 * 8);
         assert_eq!(order(REST, 0, 0).unwrap_err(), "cannot rest");
-        assert!(order(9, 0, 0).unwrap_err().contains("number 9"));
+        assert!(order(19, 0, 0).unwrap_err().contains("number 19"));
     }
 }

@@ -3,6 +3,7 @@
 //! Invariant: each process is a further run of this executable and ends with the thread that started it.
 
 pub(crate) mod caller;
+pub(crate) mod calling;
 pub(crate) mod order;
 pub(crate) mod peer;
 pub(crate) mod poll;

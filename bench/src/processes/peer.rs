@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
+use nix::unistd::Pid;
 
 use crate::processes::order::{Order, Service};
 use crate::processes::poll::Poll;
@@ -42,6 +43,22 @@ impl Peer {
     /// When the executable of this process cannot be started again.
     pub(crate) fn start(cpus: CpuPair) -> Result<Rc<Peer>> {
         let poll = if cpus.is_shared() { Poll::Yield } else { Poll::Pause };
+        let peer = Peer::start_polling(poll)?;
+        cpus.pin_server(peer.child.borrow().id())?;
+        Ok(peer)
+    }
+
+    /// Starts the process on the CPUs of the calling thread.
+    ///
+    /// # Errors
+    /// When the executable of this process cannot be started again.
+    pub(crate) fn start_unpinned() -> Result<Rc<Peer>> {
+        // With one CPU alone both are the same.
+        let is_shared = CpuPair::first_two()?.is_shared();
+        Peer::start_polling(if is_shared { Poll::Yield } else { Poll::Pause })
+    }
+
+    fn start_polling(poll: Poll) -> Result<Rc<Peer>> {
         let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
         let (control, theirs) = socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)?;
         let child = Command::new("/proc/self/exe")
@@ -51,11 +68,13 @@ impl Peer {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| format!("starting this executable again as the peer: {error}"))?;
-        let pid = child.id();
         let child = RefCell::new(child);
-        let peer = Rc::new(Peer { child, control, poll, slots: Cell::new(0) });
-        cpus.pin_server(pid)?;
-        Ok(peer)
+        Ok(Rc::new(Peer { child, control, poll, slots: Cell::new(0) }))
+    }
+
+    /// The number of the process.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.borrow().id().cast_signed())
     }
 
     /// Makes the process serve one more row, with messages of `size`, from duplicates of `fds`.

@@ -12,6 +12,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
 use crate::Result;
+use crate::busy::{busy_loop, compiling};
 use crate::costs::removal::ExecutorServer;
 use crate::processes::caller;
 use crate::processes::order::{Order, Service};
@@ -24,19 +25,26 @@ pub(crate) trait Server {
     fn serve(&mut self, calls: u32) -> Result<()>;
 }
 
-/// Serves and exits when this process was started as the peer or a caller of a contest; returns at once
+/// Serves and exits when this process was started as the peer, a caller or a neighbour of a contest; returns at once
 /// otherwise.
 ///
 /// Call it first in `main` of every program that runs a [`Plan`](crate::Plan): before
 /// threads are started, arguments are read or anything is printed.
 pub fn serve_if_child() {
     let Some(first) = env::args_os().nth(1) else { return };
+    let Some(first) = first.to_str() else { return };
     let polls = [Poll::Pause, Poll::Yield];
-    let poll = polls.into_iter().find(|&poll| first == argument(poll));
-    let (kind, served) = match (poll, first.to_str().and_then(caller::cpus)) {
-        (Some(poll), _) => ("peer", serve_orders(poll)),
-        (None, Some(cpus)) => ("caller", caller::serve_orders(cpus)),
-        (None, None) => return,
+    let (kind, served) = if let Some(poll) = polls.into_iter().find(|&poll| first == argument(poll))
+    {
+        ("peer", serve_orders(poll))
+    } else if let Some(placement) = caller::placement(first) {
+        ("caller", caller::serve_orders(&placement))
+    } else if let Some(of) = busy_loop::of_argument(first) {
+        ("busy", busy_loop::run(of))
+    } else if first == compiling::ARGUMENT {
+        ("compiling", compiling::run())
+    } else {
+        return;
     };
     let status = match served {
         Ok(()) => 0,

@@ -22,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contest::plan::ROUNDS_MIN;
 use crate::{
-    Changes, CpuPair, HotSwap, Idle, Judged, Life, LljitReport, LlvmReport, Load, Machine, Origin,
-    Regime, Removal, Section, Start,
+    Busy, Changes, CpuPair, HotSwap, Idle, Judged, Life, LljitReport, LlvmReport, Load, Machine,
+    Origin, Regime, Removal, Section, Start,
 };
 
 /// The result of a run. `Display` is the text table, at most 100 columns wide for names of
@@ -65,6 +65,9 @@ pub struct Report {
     pub start: Option<Start>,
     /// The CPU time of an idle session.
     pub idle: Option<Idle>,
+    /// Calls beside busy loops.
+    #[serde(default)]
+    pub busy: Option<Busy>,
     /// The comparison with LLVM's command, if it was asked for.
     pub llvm: Option<LlvmReport>,
     /// LLVM's LLJIT by three executors, if that was asked for.
@@ -98,6 +101,7 @@ impl Report {
             hot_swap: None,
             start: None,
             idle: None,
+            busy: None,
             llvm: None,
             lljit: None,
             bars: Vec::new(),
@@ -107,13 +111,14 @@ impl Report {
 
     /// True if nothing was measured.
     pub(crate) fn is_empty(&self) -> bool {
-        let Report { sections, removal, life, hot_swap, start, idle, llvm, lljit, .. } = self;
+        let Report { sections, removal, life, hot_swap, start, idle, busy, llvm, lljit, .. } = self;
         sections.is_empty()
             && removal.is_none()
             && life.is_none()
             && hot_swap.is_none()
             && start.is_none()
             && idle.is_none()
+            && busy.is_none()
             && llvm.is_none()
             && lljit.is_none()
     }
@@ -189,6 +194,7 @@ impl fmt::Display for Report {
             self.hot_swap.as_ref().map(HotSwap::to_string),
             self.start.as_ref().map(Start::to_string),
             self.idle.as_ref().map(Idle::to_string),
+            self.busy.as_ref().map(Busy::to_string),
             self.llvm.as_ref().map(LlvmReport::to_string),
             self.lljit.as_ref().map(LljitReport::to_string),
         ];
@@ -206,6 +212,7 @@ impl fmt::Display for Report {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::busy::report::tests::load;
     use crate::contest::entry::new_histogram;
     use crate::{Bar, Made, Regime, Removals, Removed, Row, Spread};
 
@@ -253,7 +260,7 @@ pub(crate) mod tests {
             ratio: even(20.0),
         };
         let removals = Removals { regions: removed, slabs: Removed { count: 100, ..removed } };
-        let load = Load { average_per_cpu: 0.1, busy_percent: 1.0, steal_percent: 0.0 };
+        let work = Load { average_per_cpu: 0.1, busy_percent: 1.0, steal_percent: 0.0 };
         let origin = Origin {
             version: "0.1.0".to_owned(),
             commit: Some("0123abc".to_owned()),
@@ -283,9 +290,10 @@ pub(crate) mod tests {
                 caller_percent: 0.01,
                 executor_percent: 0.51,
             }),
+            busy: Some(Busy { loads: vec![load("each-1", &[("null call", 9_000_000)])] }),
             llvm: Some(LlvmReport::Absent),
             lljit: Some(LljitReport::NotBuilt),
-            ..Report::new(origin, machine, load, cpus)
+            ..Report::new(origin, machine, work, cpus)
         };
         report.judge();
         report
@@ -319,6 +327,7 @@ pub(crate) mod tests {
             "LLVM 22: not installed here, no comparison\n",
             "lljit    not beside this command: build examples/llvm, no comparison\n",
             "start    an executor to its first answer, 110 times: 1234 us, quartiles 1234 and 1234\n",
+            "busy     each-1, p50/p99.9 ns: null call 9.00M/27.0M\n",
             "100 to 400 ms after a call: caller 0.01 %, executor 0.51 % of a CPU\n",
         ] {
             assert!(text.contains(shown), "{shown:?} is missing in\n{text}");

@@ -38,6 +38,8 @@ fn one_screen_shows_every_step() {
         "\nnull call ",
         "\npipe pair ",
         "\nUnix stream ",
+        "7 busy     a busy loop on each CPU: null call p50 ",
+        "; pipe p50 ",
     ] {
         assert!(screen.contains(shown), "{shown:?} is missing in\n{screen}");
     }

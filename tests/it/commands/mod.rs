@@ -1,6 +1,7 @@
 //! The commands as a user types them.
 
 pub(crate) mod bench;
+pub(crate) mod busy;
 pub(crate) mod confined;
 pub(crate) mod demo;
 pub(crate) mod doctor;

@@ -248,6 +248,13 @@ impl Process {
         })
     }
 
+    /// Its arguments, the name of the program first; empty once it is gone.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let line = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        let arguments = line.split(|byte| *byte == 0);
+        arguments.map(|one| String::from_utf8_lossy(one).into_owned()).collect()
+    }
+
     fn environment(&self) -> Vec<u8> {
         fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default()
     }

@@ -1,5 +1,6 @@
 //! The CPUs that this process may use, and which of them share a cache or a core.
 
+use farcall_bench::{CpuPair, Slice};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 
@@ -31,7 +32,16 @@ pub(super) fn rows() -> Vec<Row> {
             siblings,
             "the two sides cannot share the caches of one core",
         ),
+        slice(),
     ]
+}
+
+/// How long the scheduler lets a busy neighbour run.
+fn slice() -> Row {
+    let slice = CpuPair::first_two().ok().and_then(Slice::read);
+    let mark = slice.map_or(Mark::Unknown, |_| Mark::Good);
+    let value = slice.map_or("unknown".to_owned(), |slice| slice.to_string());
+    Row::new("scheduler slice", mark, value, "a call beside busy neighbours may wait for a slice")
 }
 
 fn count(cpus: &[usize]) -> Row {
