@@ -40,6 +40,8 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time in which an executor must end after its session, before it is killed.
 pub const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the kernel may write the core of an executor that has crashed, before the controller kills it.
+pub const CORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Lanes on which threads of the executed program call the controller. Each has a thread in the controller.
 pub const REVERSE_LANES_MAX: usize = 64;

@@ -15,7 +15,7 @@ use super::published::{Publication, Publish};
 use super::remote::Starting;
 use super::session::Controller;
 use crate::PerProt;
-use crate::call::contract::{CLOSE_OTHERS, CONFINE, EXECUTOR_ARGUMENT, Placement};
+use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{SPIN_NS, START_TIMEOUT};
@@ -61,6 +61,7 @@ pub struct ExecutorBuilder {
     slab_bytes: SlabBytes,
     confinement: Confinement,
     publish: Option<Arc<Publish>>,
+    is_debuggable: bool,
 }
 
 impl ExecutorBuilder {
@@ -157,6 +158,30 @@ impl ExecutorBuilder {
         self
     }
 
+    /// Lets a debugger set breakpoints in linked code (gdb and lldb: `break`). Debuggers know linked code by
+    /// [`DebugObjects`](super::profile::DebugObjects).
+    ///
+    /// The executor then maps code privately: the page that a debugger writes is a copy. Bytes that the host stores into a page of
+    /// running code by [`InFlightAlloc::as_ptr`](super::memory::InFlightAlloc::as_ptr) are not seen in such a copy. Each allocation
+    /// of code costs a system call in the executor.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// use std::sync::Arc;
+    /// use farcall::controller::{ExecutorBuilder, profile::DebugObjects};
+    /// let controller = ExecutorBuilder::new().this_program().debuggable().start()?;
+    /// controller.create_dylib("main").add_plugin(Arc::new(DebugObjects));
+    /// println!("gdb -p {}", controller.pid());
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn debuggable(mut self) -> Self {
+        self.is_debuggable = true;
+        self
+    }
+
     /// Takes rights and resources from the executor before it runs linked code. Without this call the executor may do all
     /// that the user may.
     ///
@@ -228,7 +253,9 @@ impl ExecutorBuilder {
             true => String::new(),
             false => format!("{CONFINE}{}", self.confinement.to_word()),
         };
-        let argument = format!("{EXECUTOR_ARGUMENT}{at},{}{confine}{tail}", std::process::id());
+        let debuggable = if self.is_debuggable { DEBUGGABLE } else { "" };
+        let parent = std::process::id();
+        let argument = format!("{EXECUTOR_ARGUMENT}{at},{parent}{debuggable}{confine}{tail}");
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let env = self.environment()?;
         self.meet(program.clone(), ours, |opener| {
@@ -260,10 +287,15 @@ impl ExecutorBuilder {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn adopt(&self, forked: Forked) -> Result<Spawned> {
-        let Self { program, env, confinement, .. } = self;
-        if program.is_some() || !env.is_empty() || *confinement != Confinement::new() {
+        let Self { program, env, confinement, is_debuggable, .. } = self;
+        if program.is_some()
+            || !env.is_empty()
+            || *confinement != Confinement::new()
+            || *is_debuggable
+        {
             return Err(Error::invalid(
-                "a forked executor has this process's program, environment and rights; ExecutorBuilder::spawn sets others",
+                "a forked executor has this process's program, environment and rights, and its code takes no breakpoints; \
+                 ExecutorBuilder::spawn sets others",
             ));
         }
         let (child, ours) = forked.into_parts()?;
@@ -310,9 +342,17 @@ impl ExecutorBuilder {
             Err(error) if error.is_disconnected() => {}
             sent => sent?,
         }
-        let confinement = self.confinement;
-        let starting =
-            Starting { supervisor, opener, segment, end, deadline, program, confinement };
+        let Self { confinement, is_debuggable, .. } = *self;
+        let starting = Starting {
+            supervisor,
+            opener,
+            segment,
+            end,
+            deadline,
+            program,
+            confinement,
+            is_debuggable,
+        };
         Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes, timeout, published })
     }
 

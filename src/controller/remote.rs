@@ -42,6 +42,7 @@ pub(crate) struct Starting {
     pub(crate) deadline: Deadline,
     pub(crate) program: PathBuf,
     pub(crate) confinement: Confinement,
+    pub(crate) is_debuggable: bool,
 }
 
 /// A running executor. Dropping it ends the process.
@@ -67,6 +68,7 @@ struct Offered {
     values: HashMap<String, i64>,
     triple: String,
     confinement: Confinement,
+    is_debuggable: bool,
 }
 
 impl Remote {
@@ -76,8 +78,8 @@ impl Remote {
     ///
     /// When the executor could not be started, ended early, is of another build, or is not ready in time. In a forked child.
     pub(crate) fn connect(starting: Starting) -> Result<Self> {
-        let Starting { supervisor, opener, segment, end, deadline, program, confinement } =
-            starting;
+        let Starting { supervisor, opener, segment, end, deadline, program, .. } = starting;
+        let (confinement, is_debuggable) = (starting.confinement, starting.is_debuggable);
         if !supervisor.is_own() {
             return Err(forked());
         }
@@ -98,7 +100,7 @@ impl Remote {
         let values: HashMap<String, i64> = numbers.into_iter().collect();
         let enforced = values.get(ENFORCED).copied().unwrap_or(0);
         let enforced = Enforced::from_number(confinement.level(), enforced);
-        let offered = Arc::new(Offered { functions, values, triple, confinement });
+        let offered = Arc::new(Offered { functions, values, triple, confinement, is_debuggable });
         let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote, freezes })
     }
@@ -370,6 +372,12 @@ impl Remote {
         self.opener.callbacks().code().forget(removed);
     }
 
+    /// True when debuggers can write copies of the executor's pages of code.
+    #[inline]
+    pub(crate) fn is_debuggable(&self) -> bool {
+        self.offered.is_debuggable
+    }
+
     /// False when the executor is known to have ended, or the session is over.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
@@ -437,7 +445,7 @@ impl Remote {
         self.opener.end_calls();
         self.opener.close();
         let process = self.supervisor.process();
-        if process.wait(Deadline::after(END_TIMEOUT)).is_none() {
+        if process.end_by_itself().is_none() {
             process.kill();
             process.wait(Deadline::after(END_TIMEOUT));
         }
@@ -453,7 +461,7 @@ impl Drop for Remote {
         self.opener.close();
         drop(self.zygote.take());
         if !self.supervisor.is_blind() {
-            self.supervisor.process().wait(Deadline::after(END_TIMEOUT));
+            self.supervisor.process().end_by_itself();
         }
         self.opener.lanes().end_own();
     }

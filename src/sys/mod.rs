@@ -24,4 +24,6 @@ pub(crate) mod io;
 pub(crate) mod memory;
 pub(crate) mod origin;
 #[cfg(not(model))]
+pub(crate) mod policy;
+#[cfg(not(model))]
 pub(crate) mod process;

@@ -20,6 +20,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use nix::sys::resource::{Resource, getrlimit};
 use signal_hook::consts::SIGXFSZ;
 
 /// Run compiled objects in another process at nearly the cost of a function call.
@@ -66,6 +67,9 @@ enum Command {
 extern "C" fn main() -> c_int {
     farcall::executor::run_if_spawned();
     farcall_bench::serve_if_child();
+    if let Err(failure) = require_stack() {
+        std::process::exit(failure.report());
+    }
     let arguments = Arguments::try_parse().unwrap_or_else(|refusal| {
         let _ = refusal.print();
         std::process::exit(if refusal.use_stderr() { status::TOOL } else { 0 })
@@ -85,6 +89,23 @@ extern "C" fn main() -> c_int {
     // A return would lose buffered output: Rust flushes standard output in its own exit function.
     std::process::exit(status.unwrap_or_else(|failure| failure.report()))
 }
+
+/// Refuses a limit on the stack under which this process would die without a word.
+fn require_stack() -> Result<(), status::Failure> {
+    match getrlimit(Resource::RLIMIT_STACK) {
+        Ok((limit, _)) if limit < STACK_BYTES_MIN => {
+            let (has, needs) = (limit >> 10, STACK_BYTES_MIN >> 10);
+            let why = format!(
+                "a stack of {has} KiB is too small for farcall, which takes {needs} KiB: raise it with ulimit -s"
+            );
+            Err(status::Failure::new(status::TOOL, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What reading the command line takes, and some room.
+const STACK_BYTES_MIN: u64 = 256 << 10;
 
 /// Handles SIGXFSZ, so that a write above the limit on file sizes (`ulimit -f`) returns an error and does not end this process.
 /// The executor does not inherit the handler: the signal still ends the program that runs there.

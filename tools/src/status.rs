@@ -2,6 +2,10 @@
 
 use std::fmt::{self, Display};
 
+use signal_hook::consts::SIGPIPE;
+
+use crate::run::signals;
+
 /// How the help of the whole command ends.
 pub(crate) const OF_ALL: &str = "\
 Exit codes:
@@ -11,7 +15,7 @@ Exit codes:
   125    farcall failed, or its command line is wrong
   126    run, watch: the program cannot be linked
   127    run, watch: a file was not found
-  128+N  the program, or an executor, died by signal N
+  128+N  the program, or an executor, died by signal N; run then dies by that signal itself, which a shell shows as 128+N
 The exit code of run is the program's own, if the program ends by itself.";
 
 pub(crate) const OF_RUN: &str = "\
@@ -20,7 +24,10 @@ Exit codes: the program's own, or
   125    farcall failed, or its command line is wrong
   126    the program cannot be linked
   127    a file was not found
-  128+N  the program died by signal N";
+  128+N  the program died by signal N: farcall dies by the same signal, which a shell shows as 128+N
+
+Signals that a process sends to farcall are passed on to the program: TERM, HUP, INT, QUIT, USR1, USR2, ALRM, WINCH, CONT,
+TSTP. If the program stops itself, farcall stops as well.";
 
 pub(crate) const OF_WATCH: &str = "\
 Exit codes:
@@ -96,19 +103,35 @@ pub(crate) const NOT_FOUND: i32 = 127;
 pub(crate) struct Failure {
     status: i32,
     message: String,
+    /// What has ended the program of `run`. This process ends likewise.
+    signal: Option<i32>,
 }
 
 impl Failure {
     pub(crate) fn new(status: i32, message: impl Display) -> Self {
-        Self { status, message: message.to_string() }
+        Self { status, message: message.to_string(), signal: None }
     }
 
     /// The same failure, followed by the hint if it is one.
     pub(crate) fn hint(self, advice: Option<String>) -> Self {
         match advice {
-            Some(advice) => Self::new(self.status, format_args!("{self}; {advice}")),
+            Some(advice) => {
+                let message = format!("{self}; {advice}");
+                Self { message, ..self }
+            }
             None => self,
         }
+    }
+
+    /// How the program of `run` has ended. This process ends by the same signal.
+    pub(crate) fn of_program(error: farcall::Error) -> Self {
+        let signal = error.death().and_then(|death| death.signal);
+        Self { signal, ..error.into() }
+    }
+
+    /// The signal by which the program of `run` has died.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        self.signal
     }
 
     /// The exit code.
@@ -116,9 +139,15 @@ impl Failure {
         self.status
     }
 
-    /// Prints the line and returns the exit code.
+    /// Prints the line and returns the exit code. Does not return if this process dies as the program did. A program whose reader
+    /// has gone dies in silence, as under a shell.
     pub(crate) fn report(&self) -> i32 {
-        eprintln!("farcall: {}", self.message);
+        if self.signal != Some(SIGPIPE) {
+            eprintln!("farcall: {}", self.message);
+        }
+        if let Some(signal) = self.signal {
+            signals::die_by(signal);
+        }
         self.status
     }
 }

@@ -40,6 +40,8 @@ macro_rules! remote {
 pub(crate) const EXECUTOR_ARGUMENT: &str = "--farcall-executor=";
 /// The end of that argument where the executor has to close every descriptor above its socket's.
 pub(crate) const CLOSE_OTHERS: &str = ",close";
+/// In front of that end, and of [`CONFINE`]: debuggers can write the code.
+pub(crate) const DEBUGGABLE: &str = ",debuggable";
 /// In front of that end: how the executor has to confine itself.
 pub(crate) const CONFINE: &str = ",confine=";
 
@@ -174,6 +176,10 @@ remote! {
     /// Gives slabs back, and runs the dealloc actions of all regions that are still initialized in them.
     MemoryRelease = "farcall_memory_release":
         (ExecutorAddr, Vec<ExecutorAddr>) => ();
+
+    /// Undoes what a debugger has written to a range of code: it shows what the controller stores there. Only for executors whose
+    /// argument has [`DEBUGGABLE`].
+    MemoryRefresh = "farcall_memory_refresh": (ExecutorAddr, AddrRange) => ();
 
     /// Attaches a region, whose descriptor was sent over the control socket before. Takes the region's address in the controller,
     /// and returns the one in the executor, which is the same unless that was taken.

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{
-    MemoryDeinitialize, MemoryReserve, NEAR_SLAB, Placement, RegionAttach, RegionDetach,
+    MemoryDeinitialize, MemoryRefresh, MemoryReserve, NEAR_SLAB, Placement, RegionAttach,
+    RegionDetach,
 };
 use crate::controller::remote::Remote;
 use crate::deadline::Deadline;
@@ -18,7 +19,7 @@ use crate::limits::{
 use crate::link::SymbolTable;
 use crate::shm::Region;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
-use crate::{AddrRange, ExecutorAddr, PerProt};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// The default sizes of slabs by placement.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +40,7 @@ pub(crate) struct ExecutorMemory {
     remote: Remote,
     /// In the order in which they were reserved, without gaps. Those of the snapshot come first, if this is a copy's memory; they are
     /// not here. The very first is near the executor.
-    slabs: [OnceLock<Slab>; SLABS_MAX],
+    slabs: Box<[OnceLock<Slab>]>,
     inherited: Inherited,
     slab_bytes: SlabBytes,
     /// Held while a slab is reserved.
@@ -95,7 +96,7 @@ impl ExecutorMemory {
     fn without_slabs(remote: Remote, slab_bytes: SlabBytes, inherited: Inherited) -> Self {
         Self {
             remote,
-            slabs: [const { OnceLock::new() }; SLABS_MAX],
+            slabs: (0..SLABS_MAX).map(|_| OnceLock::new()).collect(),
             inherited,
             slab_bytes,
             reserving: Mutex::default(),
@@ -140,10 +141,24 @@ impl ExecutorMemory {
         stored: u64,
         pages: &mut Pages,
     ) -> Result<&Slab> {
-        match self.allocate_in_slabs(placement, bytes, stored, pages)? {
-            Some(slab) => Ok(slab),
-            None => self.grow(placement, bytes, stored, pages),
+        let slab = match self.allocate_in_slabs(placement, bytes, stored, pages)? {
+            Some(slab) => slab,
+            None => self.grow(placement, bytes, stored, pages)?,
+        };
+        if self.remote.is_debuggable() {
+            self.refresh(slab.part(pages, Prot::Code))?;
         }
+        Ok(slab)
+    }
+
+    /// Takes a debugger's copies from pages of code that were used before.
+    #[cold]
+    fn refresh(&self, code: AddrRange) -> Result<()> {
+        if code.bytes() == 0 {
+            return Ok(());
+        }
+        // It runs before the link is known to debuggers, and before the next allocation's code runs.
+        self.remote.post::<MemoryRefresh>(&(self.remote.instance()?, code))
     }
 
     #[inline]

@@ -10,6 +10,7 @@ use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::sys::confine::confinement::Confinement;
 use crate::sys::futex;
+use crate::sys::memory::map;
 use crate::sys::process::child::Ended;
 use crate::sys::process::trap;
 use crate::wire::layout;
@@ -65,14 +66,29 @@ impl CrashReports {
         if news() == News::ProcessEnds
             && let Some(crash) = self.record()
         {
-            return Error::died(self.death(Ended::Killed(crash.signal)));
+            return self.report(Ended::Killed(crash.signal));
         }
         match process.end(news, || has_died(layout::HOLDER_WORD), deadline) {
-            Some(ended) => Error::died(self.death(ended)),
+            Some(ended) => self.report(ended),
             None if news() == News::ThreadEnded => Error::remote(
                 "the executor's thread that ran the call has ended without returning, as by the exit system call",
             ),
             None => error,
+        }
+    }
+
+    fn report(&self, ended: Ended) -> Error {
+        let death = self.death(ended);
+        // The kernel reports the address of code that is not there as that of the access.
+        let called = death.program_counter.filter(|_| death.program_counter == death.fault_address);
+        let is_of_host = called.is_some_and(|address| address != 0 && map::is_code(address));
+        let error = Error::died(death);
+        match is_of_host {
+            false => error,
+            true => error.and(&Error::invalid(
+                "this process has code at that address, which the executor does not: let linked code call a function of the \
+                 host as a handler (Dylib::define_handler), not by its address",
+            )),
         }
     }
 

@@ -11,7 +11,9 @@ use crate::link::PlacedObject;
 /// The plugin adds a copy of the object file, with the addresses of its sections, to the link. The copy is registered before any code
 /// of the link runs, and deregistered before the memory is freed. No thread waits for either.
 ///
-/// Neither the executor nor a debugger can write linked code, so breakpoints in it must be hardware breakpoints (gdb: `hbreak`).
+/// A debugger can set breakpoints in linked code if the executor was started by
+/// [`ExecutorBuilder::debuggable`](crate::controller::ExecutorBuilder::debuggable). Elsewhere breakpoints must be those of the
+/// processor (gdb: `hbreak`).
 ///
 /// # Examples
 ///

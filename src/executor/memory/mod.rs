@@ -90,8 +90,30 @@ impl MemoryMap {
         placement: Placement,
         files: Vec<OwnedFd>,
     ) -> Result<(ExecutorAddr, AddrRange)> {
-        let (slab, data) = Slab::shared(placement, files)?;
+        let has_private_code = self.state.lock().has_private_code;
+        let (slab, data) = Slab::shared(placement, files, has_private_code)?;
         Ok((self.add(slab)?, data))
+    }
+
+    /// Maps the code of shared slabs privately from now on, so that a debugger can write a copy of a page.
+    pub(crate) fn map_code_privately(&self) {
+        self.state.lock().has_private_code = true;
+    }
+
+    /// Takes a debugger's copies from pages of code. They show what the controller stores there.
+    ///
+    /// # Errors
+    ///
+    /// If they are not whole pages of a slab, or the system refuses.
+    pub(crate) fn refresh(&self, code: AddrRange) -> Result<()> {
+        let state = self.state.lock();
+        let slab = state.slab_at(code.start);
+        let memory = slab.filter(|slab| slab.range().encloses(code)).map(Slab::memory);
+        drop(state);
+        let memory = memory.ok_or_else(|| {
+            Error::invalid(format!("no code of one slab: {}..{}", code.start, code.end))
+        })?;
+        memory.refresh(code)
     }
 
     /// Reserves a private slab of `bytes` bytes, readable, writable and zero.

@@ -87,6 +87,16 @@ impl Memory {
         &self.reservation
     }
 
+    /// Takes the copies that a debugger has made of pages of code.
+    ///
+    /// # Errors
+    ///
+    /// If they are not whole pages, or the system refuses.
+    pub(super) fn refresh(&self, code: AddrRange) -> Result<()> {
+        // A mapped file is not emptied: its pages are read again.
+        if self.is_striped { self.reservation.discard(code) } else { Ok(()) }
+    }
+
     /// Stores the content of segments and sets their protections; adjacent segments of one protection in one system
     /// call. Does nothing in a shared slab, which the controller fills.
     ///
@@ -177,12 +187,17 @@ fn coalesced(mut ranges: Vec<AddrRange>) -> Vec<AddrRange> {
 }
 
 impl Slab {
-    /// Maps one stripe per protection, each the whole of its file.
+    /// Maps one stripe per protection, each the whole of its file. Code that is mapped privately shows what the controller stores
+    /// all the same, until a debugger writes to a page.
     ///
     /// # Errors
     ///
     /// If a file's size is not a positive multiple of the page size, a file is not sealed, or address space runs out.
-    pub(super) fn shared(placement: Placement, files: Vec<OwnedFd>) -> Result<(Self, AddrRange)> {
+    pub(super) fn shared(
+        placement: Placement,
+        files: Vec<OwnedFd>,
+        has_private_code: bool,
+    ) -> Result<(Self, AddrRange)> {
         if files.len() != Prot::ALL.len() {
             return Err(Error::invalid(format!(
                 "{} files, a slab has {} stripes",
@@ -210,7 +225,10 @@ impl Slab {
         let mut stripes = [AddrRange::default(); Prot::ALL.len()];
         let mut offset = 0;
         for ((prot, size), file) in Prot::ALL.into_iter().zip(sizes).zip(files) {
-            reservation.map(offset, size, prot, file)?;
+            match has_private_code && prot == Prot::Code {
+                true => reservation.map_privately(offset, size, prot, file)?,
+                false => reservation.map(offset, size, prot, file)?,
+            }
             let start = ExecutorAddr::new(reservation.start() + offset);
             offset += size;
             let end = ExecutorAddr::new(reservation.start() + offset);

@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) initialized: u64,
     /// New requests are refused.
     pub(super) shut_down: bool,
+    /// Debuggers can write copies of pages of code.
+    pub(super) has_private_code: bool,
 }
 
 /// Pages in use.

@@ -1,10 +1,10 @@
 //! The memory map's functions of the contract, those of farcall and of LLVM.
 
 use crate::call::contract::{
-    self, Action, MemoryDeinitialize, MemoryInitialize, MemoryRelease, MemoryReserve,
-    NamedInitialize, NamedReserve, NamedSegment, NativeDeinitialize, NativeDeinitializeOne,
-    NativeInitialize, NativeRelease, NativeReleaseOne, NativeReserve, Placement, Region,
-    RegionAttach, RegionDetach,
+    self, Action, MemoryDeinitialize, MemoryInitialize, MemoryRefresh, MemoryRelease,
+    MemoryReserve, NamedInitialize, NamedReserve, NamedSegment, NativeDeinitialize,
+    NativeDeinitializeOne, NativeInitialize, NativeRelease, NativeReleaseOne, NativeReserve,
+    Placement, Region, RegionAttach, RegionDetach,
 };
 use crate::error::{Error, Result};
 use crate::executor::context::instance::Instance;
@@ -15,12 +15,13 @@ use crate::sps::{AllocGroup, Bytes, Expected, Lifetime, Status};
 use crate::{AddrRange, ExecutorAddr};
 
 /// The names and addresses of the functions in this file.
-pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
+pub(crate) fn functions() -> [(String, ExecutorAddr); 15] {
     [
         offer::<MemoryReserve>(),
         offer::<MemoryInitialize>(),
         offer::<MemoryDeinitialize>(),
         offer::<MemoryRelease>(),
+        offer::<MemoryRefresh>(),
         offer::<NativeReserve>(),
         offer::<NativeInitialize>(),
         offer::<NativeDeinitialize>(),
@@ -68,6 +69,12 @@ impl Serve for MemoryDeinitialize {
 impl Serve for MemoryRelease {
     fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
         Instance::at(instance)?.memory.release(&slabs)
+    }
+}
+
+impl Serve for MemoryRefresh {
+    fn serve((instance, code): (ExecutorAddr, AddrRange)) -> Result<()> {
+        Instance::at(instance)?.memory.refresh(code)
     }
 }
 

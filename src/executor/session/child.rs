@@ -9,8 +9,8 @@ use super::zygote::{self, Copied, ENDING_INTERVAL, ENDING_LOOKS};
 use super::{connected, standby};
 use crate::Prot;
 use crate::call::contract::{
-    CLOSE_OTHERS, CONFINE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS, NEAR_SLAB,
-    Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, SWEEPER, Setup,
+    CLOSE_OTHERS, CONFINE, DEBUGGABLE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS,
+    NEAR_SLAB, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, SWEEPER, Setup,
 };
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -122,7 +122,7 @@ pub fn fork() -> Result<Forked> {
         descriptors::begin_anew(theirs.as_fd());
         drop(undisturbed);
         print_panics_without_backtraces();
-        status(serve_over(theirs, parent, &Confinement::new()))
+        status(serve_over(theirs, parent, &Confinement::new(), false))
     }));
     std::process::exit(served.unwrap_or(FAILED));
 }
@@ -258,6 +258,10 @@ fn serve(asked: &str) -> Result<()> {
     };
     let confinement = confinement
         .ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: an unknown confinement")))?;
+    let (asked, is_debuggable) = match asked.strip_suffix(DEBUGGABLE) {
+        Some(asked) => (asked, true),
+        None => (asked, false),
+    };
     let numbers = asked.split_once(',').and_then(|(socket, parent)| {
         Some((socket.parse::<i32>().ok()?, parent.parse::<i32>().ok()?))
     });
@@ -266,17 +270,26 @@ fn serve(asked: &str) -> Result<()> {
     if closes {
         descriptors::close_from(fd.saturating_add(1))?;
     }
-    serve_over(child::adopt(fd)?, parent, &confinement)
+    serve_over(child::adopt(fd)?, parent, &confinement, is_debuggable)
 }
 
 /// Serves the controller, the process `parent`, over its socket.
-fn serve_over(socket: OwnedFd, parent: i32, confinement: &Confinement) -> Result<()> {
+fn serve_over(
+    socket: OwnedFd,
+    parent: i32,
+    confinement: &Confinement,
+    is_debuggable: bool,
+) -> Result<()> {
     let (segment, stripes, enforced) = prepare(socket.as_fd(), parent, confinement)
         .inspect_err(|error| last_words(socket.as_fd(), error))?;
-    run(segment, socket, stripes, enforced)
+    let session = Instance::begin(Some(Acceptor::new(Arc::clone(segment))));
+    if is_debuggable {
+        session.memory.map_code_privately();
+    }
+    run(session, socket, stripes, enforced)
 }
 
-/// Serves the controller that made the lane in `first`, until it closes its socket; then runs the remaining dealloc
+/// Serves the controller of a new session, until it closes its socket; then runs the remaining dealloc
 /// actions. The calling thread serves that lane; each other lane gets a thread of its own. `stripes` are those of the
 /// first slab, mapped before the setup is sent, which saves a message.
 ///
@@ -286,12 +299,11 @@ fn serve_over(socket: OwnedFd, parent: i32, confinement: &Confinement) -> Result
 ///
 /// The reason for the session's end, unless the controller ended it in order, or the failed dealloc actions.
 fn run(
-    first: &Arc<Segment>,
+    mut session: Arc<Instance>,
     socket: OwnedFd,
     stripes: Vec<OwnedFd>,
     enforced: Enforced,
 ) -> Result<()> {
-    let mut session = Instance::begin(Some(Acceptor::new(Arc::clone(first))));
     let mut frozen = serve_lanes(&session, socket, stripes, Some(enforced))?;
     while let Some(zygote) = frozen.take() {
         let Some(Copied { socket, segment }) = zygote::serve(&zygote)? else { fork::end(0) };

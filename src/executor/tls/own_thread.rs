@@ -3,6 +3,7 @@
 use super::static_reserve;
 use crate::error::{Error, Result};
 use crate::executor::process::first_thread::OwnThread;
+use crate::sys::policy;
 
 /// Starts a thread of the executor itself, with this name and stack size.
 ///
@@ -22,6 +23,11 @@ pub(crate) fn start(
         body();
     });
     started.map(drop).map_err(|error| {
-        Error::exhausted(format!("the executor cannot start the thread {name}: {error}"))
+        let refused =
+            Error::exhausted(format!("the executor cannot start the thread {name}: {error}"));
+        match policy::cause(error.raw_os_error(), "clone3") {
+            Some(cause) => refused.and(&Error::invalid(cause)),
+            None => refused,
+        }
     })
 }

@@ -180,6 +180,33 @@ impl Reservation {
     ///
     /// When the part does not lie inside the range, or the kernel refuses.
     pub(crate) fn map(&self, offset: u64, bytes: u64, prot: Prot, file: impl AsFd) -> Result<()> {
+        self.map_as(MapFlags::MAP_SHARED, offset, bytes, prot, file.as_fd())
+    }
+
+    /// As [`map`](Reservation::map), private: a debugger can write, and then has a copy of the page. All other pages show what is
+    /// stored in the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Reservation::map).
+    pub(crate) fn map_privately(
+        &self,
+        offset: u64,
+        bytes: u64,
+        prot: Prot,
+        file: impl AsFd,
+    ) -> Result<()> {
+        self.map_as(MapFlags::MAP_PRIVATE, offset, bytes, prot, file.as_fd())
+    }
+
+    fn map_as(
+        &self,
+        sharing: MapFlags,
+        offset: u64,
+        bytes: u64,
+        prot: Prot,
+        file: BorrowedFd<'_>,
+    ) -> Result<()> {
         let during = |errno| Error::os(format!("mapping {bytes} bytes of {prot:?} memory"), errno);
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes.get() as u64);
         let size = size_of_map(bytes).ok();
@@ -187,10 +214,10 @@ impl Reservation {
         let (true, Some(size), Some(at)) = (inside, size, at) else {
             return Err(during(Errno::EINVAL));
         };
-        if prot == Prot::Code && self.move_code_in(at, size, file.as_fd()).is_ok() {
+        if prot == Prot::Code && self.move_code_in(sharing, at, size, file).is_ok() {
             return Ok(());
         }
-        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
+        let flags = sharing | MapFlags::MAP_FIXED;
         // SAFETY: the part lies inside the range, which this reservation owns.
         unsafe { mmap(Some(at), size, flags_of(prot), flags, file, 0) }.map_err(during)?;
         Ok(())
@@ -206,6 +233,7 @@ impl Reservation {
     /// When the kernel or a policy refuses a step. The part can then be mapped in the usual way.
     fn move_code_in(
         &self,
+        sharing: MapFlags,
         at: NonZeroUsize,
         bytes: NonZeroUsize,
         file: BorrowedFd<'_>,
@@ -217,7 +245,7 @@ impl Reservation {
         // SAFETY: the part belongs to this reservation and is empty.
         unsafe { mprotect(part, bytes.get(), code) }?;
         // SAFETY: a mapping at an address of the kernel's choice replaces nothing.
-        let mapped = unsafe { mmap(None, bytes, code, MapFlags::MAP_SHARED, file, 0) }?;
+        let mapped = unsafe { mmap(None, bytes, code, sharing, file, 0) }?;
         let flags = MRemapFlags::MREMAP_MAYMOVE | MRemapFlags::MREMAP_FIXED;
         // SAFETY: only this function knows the mapping; it replaces the part, which this reservation owns.
         let moved = unsafe { mremap(mapped, bytes.get(), bytes.get(), flags, Some(part)) };
@@ -434,6 +462,18 @@ pub(crate) unsafe fn make_writable(start: u64, bytes: u64) -> Result<()> {
     let at = NonNull::<std::ffi::c_void>::without_provenance(at);
     // SAFETY: the caller vouches for the range.
     unsafe { mprotect(at, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE) }.map_err(during)
+}
+
+/// True when this process has code at an address. Source: `/proc/self/maps` (proc(5)).
+pub(crate) fn is_code(address: u64) -> bool {
+    let list = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let holds = |line: &str| {
+        let mut words = line.split(' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        Some((number(start)?..number(end)?).contains(&address) && words.next()?.contains('x'))
+    };
+    list.lines().any(|line| holds(line) == Some(true))
 }
 
 /// Maps private pages of zeros, at least `bytes` bytes, and returns their address; a forked child has a copy. Allocates only if

@@ -12,6 +12,7 @@ use nix::unistd::ftruncate;
 
 use super::limit;
 use crate::error::{Error, Result};
+use crate::sys::policy;
 
 /// Creates a memory file of `bytes` bytes with a sealed size.
 ///
@@ -38,7 +39,8 @@ pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedF
     })?;
     let size = i64::try_from(bytes).map_err(|_| during(Errno::EFBIG))?;
     // Above the limit the kernel would end this process by SIGXFSZ. No other function here makes a file larger.
-    let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE).map_err(during)?;
+    let limit = getrlimit(Resource::RLIMIT_FSIZE);
+    let (limit, _) = limit.map_err(|errno| policy::named(during(errno), "prlimit64"))?;
     if bytes > limit {
         return Err(Error::exhausted(format!(
             "{bytes} bytes of shared memory are more than this process may have in a file, \
@@ -51,20 +53,15 @@ pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<OwnedF
 }
 
 /// Why the system creates no memory file, and what the user can do about it.
-fn cause(errno: Errno) -> Option<&'static str> {
+fn cause(errno: Errno) -> Option<String> {
     /// 2 forbids memory files that may be mapped R-X.
     const POLICY: &str = "/proc/sys/vm/memfd_noexec";
     match errno {
         Errno::EACCES if std::fs::read_to_string(POLICY).is_ok_and(|mode| mode.trim() == "2") => {
-            Some(
-                "vm.memfd_noexec is 2, which forbids executable memory files: sysctl vm.memfd_noexec=1 allows them",
-            )
+            Some("vm.memfd_noexec is 2, which forbids executable memory files: sysctl vm.memfd_noexec=1 allows them".to_owned())
         }
-        Errno::EACCES | Errno::EPERM | Errno::ENOSYS => {
-            Some("a policy of this system (seccomp, a container, SELinux) refuses memfd_create")
-        }
-        Errno::EMFILE => Some("raise the limit on open files (RLIMIT_NOFILE, ulimit -n)"),
-        _ => None,
+        Errno::EMFILE => Some("raise the limit on open files (RLIMIT_NOFILE, ulimit -n)".to_owned()),
+        errno => policy::cause(Some(errno as i32), "memfd_create"),
     }
 }
 
@@ -115,7 +112,7 @@ pub(crate) fn back(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
         let error = Error::os(format!("backing {bytes} bytes of shared memory"), errno);
         match errno {
             Errno::ENOMEM | Errno::ENOSPC => error.and(&Error::exhausted(limit::of_memory())),
-            _ => error,
+            _ => policy::named(error, "fallocate"),
         }
     })
 }

@@ -17,6 +17,7 @@ use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
 use crate::sys::io::identified::Identified;
+use crate::sys::policy;
 
 /// The descriptors of a child beside the standard streams and its socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +90,11 @@ impl Child {
             ))),
             Ok((pid, Err(errno))) => {
                 end_unnamed(pid);
-                Err(during(errno))
+                Err(policy::named(during(errno), "pidfd_open"))
             }
-            Err(errno) => Err(during(errno)),
+            // That the program must not be run is no policy.
+            Err(errno @ Errno::EACCES) => Err(during(errno)),
+            Err(errno) => Err(policy::named(during(errno), "clone3")),
         }
     }
 
@@ -109,7 +112,7 @@ impl Child {
             }),
             Err(errno) => {
                 end_unnamed(pid);
-                Err(Error::os("watching a forked child", errno))
+                Err(policy::named(Error::os("watching a forked child", errno), "pidfd_open"))
             }
         }
     }
@@ -120,7 +123,9 @@ impl Child {
     ///
     /// When there is no such child, or the system refuses.
     pub(crate) fn of(parent: Arc<dyn Parent>, parent_pid: i32, pid: i32) -> Result<Child> {
-        let during = |errno| Error::os(format!("watching process {pid}"), errno);
+        let during = |errno| {
+            policy::named(Error::os(format!("watching process {pid}"), errno), "pidfd_open")
+        };
         if pid <= 0 {
             return Err(during(Errno::ESRCH));
         }

@@ -40,6 +40,13 @@ pub(crate) fn is_ending(pid: i32) -> bool {
     })
 }
 
+/// True while the kernel writes the core of the process with this number. Source: `CoreDumping` of `/proc/PID/status` (proc(5)).
+pub(crate) fn is_dumping(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let word = status.lines().find_map(|line| line.strip_prefix("CoreDumping:"));
+    word.is_some_and(|word| word.trim() == "1")
+}
+
 /// The fields behind the name, which is in parentheses and may hold any bytes.
 fn fields(line: &str) -> Option<Vec<&str>> {
     Some(line.rsplit_once(") ")?.1.split_whitespace().collect())

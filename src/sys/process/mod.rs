@@ -1,6 +1,7 @@
 //! Processes and threads: children, how a process dies, forks.
 
 pub(crate) mod child;
+mod core_file;
 pub(crate) mod dying;
 pub(crate) mod fork;
 pub(crate) mod forked;

@@ -17,6 +17,8 @@ use crate::error::{Error, Result};
 use crate::limits::CRASH_FRAMES_MAX;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::sys::futex;
+use crate::sys::policy;
+use crate::sys::process::core_file;
 
 /// Words of a crash record: state, signal, fault address, pc, what was used up, number of frames, frames.
 pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
@@ -103,7 +105,7 @@ pub(crate) fn install(
     let during = |errno| Error::os("installing the crash handlers", errno);
     let here = std::ptr::from_ref(&during) as u64;
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_STACK);
-    let limit = limit.map_err(during)?.0;
+    let limit = limit.map_err(|errno| policy::named(during(errno), "prlimit64"))?.0;
     let stack_low = if limit == libc::RLIM_INFINITY { 0 } else { here.saturating_sub(limit) };
     if own_record().is_some() {
         return Ok(());
@@ -230,6 +232,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         record.holder.fetch_or(futex::OWNER_DIED, Ordering::Release);
         futex::wake(record.holder);
     }
+    core_file::leave_out_untouched();
     if code <= 0 {
         // A process sent the signal, so the program would run on after this. The default action is in place: raise it again.
         // SAFETY: raise has no preconditions.

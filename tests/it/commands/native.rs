@@ -83,6 +83,7 @@ pub(crate) fn assert_same(what: &str, native: &Ended, ours: &Ended) {
 fn compare(what: &str, native: &Ended, ours: &Ended) -> Option<String> {
     let parts = [
         ("status", native.status == ours.status),
+        ("kind of end", native.killed == ours.killed),
         ("standard output", native.stdout == ours.stdout),
         ("standard error", native.stderr == ours.stderr),
     ];

@@ -2,6 +2,9 @@
 //!
 //! Invariant: the native program of the very same objects says what is right, no text in this file.
 
+mod signals;
+mod stack;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -401,4 +404,19 @@ fn objects_by_relative_and_odd_paths() {
     command.current_dir(folder.path());
     let ended = run_to_end(command, b"");
     assert_eq!(ended.status, 5, "{ended}");
+}
+
+#[test]
+fn a_preloaded_leak_checker_counts_nothing_of_farcalls_own() {
+    // N20
+    let asked = Command::new("gcc").arg("-print-file-name=libasan.so").output().expect("gcc");
+    let library = PathBuf::from(String::from_utf8_lossy(&asked.stdout).trim());
+    let Ok(library) = library.canonicalize() else {
+        println!("libasan.so is not installed: no leaks are counted");
+        return;
+    };
+    let mut command = farcall_run(&[corpus::object("crash.c", PLAIN)], &["exit", "0"]);
+    command.env("LD_PRELOAD", library);
+    let ended = run_to_end(command, b"");
+    assert_eq!((ended.status, ended.complaint().as_str()), (0, ""), "{ended}");
 }

@@ -3,8 +3,11 @@
 //!
 //! Invariant: the status is the one the native program gives a shell.
 
+use farcall::ExecutorAddr;
+
 use crate::commands::native::{Program, both_ways, farcall_run, program, same_as_native};
 use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
 use crate::testkit::process::{Ended, run_to_end};
 
 /// Runs `crash.c` in this way. Checks that its status and standard output are the native ones, and that standard error is one
@@ -100,7 +103,27 @@ fn uncaught_exception() {
 fn signals_that_no_handler_sees() {
     report("kill", &["SIGKILL"]);
     report("terminate", &["SIGTERM"]);
-    report("pipe", &["SIGPIPE"]);
+}
+
+extern "C" fn of_the_host(number: i32) -> i32 {
+    number + 1
+}
+
+#[test]
+fn a_call_of_the_hosts_own_function_by_its_address_gets_a_hint() {
+    // U6
+    let controller = launch::controller();
+    let address = ExecutorAddr::new(of_the_host as *const () as u64);
+    let called = controller.function::<extern "C" fn(i32) -> i32>(address).call(1);
+    let error = called.expect_err("it is not there");
+    assert_eq!(error.death().and_then(|death| death.signal), Some(11), "{error}");
+    for words in ["this process has code at that address", "define_handler"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let controller = launch::controller();
+    let called = controller.function::<extern "C" fn(i32) -> i32>(ExecutorAddr::new(8)).call(1);
+    let error = called.expect_err("nothing is there").to_string();
+    assert!(!error.contains("this process has code"), "{error}");
 }
 
 #[test]

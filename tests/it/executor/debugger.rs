@@ -3,6 +3,9 @@
 //! The list that `__jit_debug_descriptor` begins is read from the executor's memory, as a debugger would; gdb itself joins in
 //! where it is installed.
 
+mod breakpoints;
+mod core_file;
+
 use std::fs;
 use std::io::{Write, pipe};
 use std::os::fd::AsRawFd;

@@ -5,14 +5,15 @@ mod heap;
 mod inputs;
 mod mapped;
 mod report;
+pub(crate) mod signals;
 mod steps;
 
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
@@ -20,7 +21,6 @@ use farcall::controller::{
     Confinement, Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, LinkStep, Spawned,
 };
 use farcall::{ErrorKind, PerProt};
-use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use self::confine::Confine;
 use self::inputs::{Inputs, Library};
@@ -75,7 +75,8 @@ pub(crate) struct Options {
     low_slab: Option<PerProt<u64>>,
     #[command(flatten)]
     confine: Confine,
-    /// Make the program known to a debugger that is attached to its process.
+    /// Make the program known to a debugger, which can set breakpoints in it. The number of the process to attach to is printed on
+    /// standard error.
     #[arg(long)]
     gdb: bool,
     /// List the program's functions in /tmp/perf-PID.map for perf.
@@ -96,7 +97,6 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let trace = options.trace.as_deref().map(create("--trace")).transpose()?;
     let libraries = Library::find(&options.libraries, &options.folders)?;
     let spawned = start(options, &libraries)?;
-    leave_interrupts_to_the_program()?;
     let mut steps = Steps::begin();
     let read = || steps.alone("load", 1, || Inputs::read(&options.files, &libraries));
     let connect =
@@ -117,6 +117,9 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
 
     if options.allow_exec_stack {
         controller.allow_executable_stacks()?;
+    }
+    if options.gdb {
+        eprintln!("farcall: the program runs in process {0}: gdb -p {0}", controller.pid());
     }
     add_plugins(options, &controller, &program)?;
     inputs.add_to(&program)?;
@@ -147,14 +150,25 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     if let Some(trace) = trace {
         trace.write(&steps.trace())?;
     }
-    // This process ends now. To free what was read and linked, piece by piece, takes longer than that.
-    std::mem::forget(inputs);
-    match options.confine.is_confined() {
+    if outcome.as_ref().is_err_and(|failure| failure.signal().is_some()) {
+        // The kernel may still write the program's core.
+        controller.close();
+    }
+    if options.confine.is_confined() {
         // The session collects the process that has ended what the program left.
-        true => drop((program, controller)),
-        false => std::mem::forget(program),
+        drop((program, controller));
+        keep(inputs, None);
+    } else {
+        keep(inputs, Some(program));
     }
     outcome
+}
+
+/// Keeps what was read and linked until this process ends, which it does now. To free all that, piece by piece, takes longer. A static
+/// has it, so a leak checker that is preloaded for the program finds no leak here.
+fn keep(inputs: Inputs, program: Option<Dylib>) {
+    static KEPT: OnceLock<(Inputs, Option<Dylib>)> = OnceLock::new();
+    let _ = KEPT.set((inputs, program));
 }
 
 /// Starts the executor that the options and libraries require.
@@ -168,7 +182,7 @@ fn start(options: &Options, libraries: &[Library]) -> Result<Spawned, Failure> {
     }
     let tunables = tunables(libraries);
     let is_limited = options.confine.confinement() != Confinement::new();
-    let is_plain = options.exe.is_none() && tunables.is_none() && !is_limited;
+    let is_plain = options.exe.is_none() && tunables.is_none() && !is_limited && !options.gdb;
     // Such an executor is ready sooner.
     if is_plain
         && std::env::var_os(EXECUTOR).is_none()
@@ -178,6 +192,9 @@ fn start(options: &Options, libraries: &[Library]) -> Result<Spawned, Failure> {
     }
     // A shell may have opened files for the program.
     builder = builder.this_program().inherit_descriptors().confine(options.confine.confinement());
+    if options.gdb {
+        builder = builder.debuggable();
+    }
     if let Some(path) = &options.exe {
         require_executor(path)?;
         builder = builder.program(path);
@@ -256,6 +273,7 @@ fn connect(
     timeout: Option<Duration>,
 ) -> Result<Connected, Failure> {
     let controller = spawned.connect()?;
+    signals::pass_on(controller.pid())?;
     let timer = timeout.map(|timeout| Timer::start(timeout, controller.kill_handle()));
     let program = controller.create_dylib("program");
     for library in libraries {
@@ -327,28 +345,9 @@ fn finish(ran: farcall::Result<i32>) -> Result<i32, Failure> {
         // If the program has called exit, that is an error here, with an exit status.
         Err(error) => match error.death().and_then(|death| death.exit_status) {
             Some(status) => Ok(status),
-            None => Err(error.into()),
+            None => Err(Failure::of_program(error)),
         },
     }
-}
-
-/// Leaves interrupts to the program. The terminal sends them to both processes, and this one waits until the program ends.
-/// The handlers do nothing, and the executor does not inherit them. An interrupt that this process ignores stays ignored in both:
-/// a shell sets that for programs in the background.
-fn leave_interrupts_to_the_program() -> Result<(), Failure> {
-    let ignored = ignored_signals();
-    for signal in [SIGINT, SIGQUIT].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-        signal_hook::flag::register(signal, Arc::default())
-            .map_err(|error| Failure::new(TOOL, format_args!("handling signals: {error}")))?;
-    }
-    Ok(())
-}
-
-/// The signals that this process ignores, one bit each, from `/proc/self/status`; 0 if that cannot be read.
-fn ignored_signals() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The program's `argv`. Its name is that of the first file, unless an option says otherwise.

@@ -11,7 +11,7 @@ use self::supervision::{Start, Supervision};
 use super::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::END_TIMEOUT;
+use crate::limits::{CORE_TIMEOUT, END_TIMEOUT};
 use crate::sys::io::identified::Identified;
 use crate::sys::origin::Origin;
 use crate::sys::process::child::{Child, Ended, Others};
@@ -165,6 +165,17 @@ impl Process {
     /// Waits for the process to end, up to the deadline.
     pub(crate) fn wait(&self, deadline: Deadline) -> Option<Ended> {
         self.0.ended(deadline)
+    }
+
+    /// Waits for the process to end without a kill: up to [`END_TIMEOUT`], and up to [`CORE_TIMEOUT`] while the kernel writes its
+    /// core. A kill would cut the core off.
+    pub(crate) fn end_by_itself(&self) -> Option<Ended> {
+        let mut ended = self.wait(Deadline::after(END_TIMEOUT));
+        let written = Deadline::after(CORE_TIMEOUT);
+        while ended.is_none() && !written.has_passed() && dying::is_dumping(self.pid()) {
+            ended = self.wait(Deadline::after(PAUSE_MAX));
+        }
+        ended
     }
 
     /// Runs `told` when the process has ended, on a thread of its own.

@@ -26,6 +26,7 @@ use crate::limits::END_TIMEOUT;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::sys::io::identified::Identified;
 use crate::sys::io::watch::Watch;
+use crate::sys::policy;
 use crate::sys::process::child::{Awaiter, Child, Others};
 use crate::sys::process::per_process::PerProcess;
 use crate::trace;
@@ -102,7 +103,10 @@ impl Supervision {
             last: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
         });
-        let failed = |error| Error::os("starting the threads that supervise executors", error);
+        let failed = |error| {
+            let during = "starting the threads that supervise executors";
+            policy::named(Error::os(during, error), "clone3")
+        };
         let (starts, receiver) = channel();
         let watched = Arc::clone(&supervised);
         let watching = thread::Builder::new().name("farcall-supervisor".to_owned());

@@ -75,7 +75,10 @@ fn with_session(body: impl FnOnce(&mut Client)) -> Result<()> {
     let ours = Lane::new(&segment, Side::Controller);
     let (socket, peer) = UnixStream::pair().expect("a socket");
     let first = Arc::clone(&segment);
-    let server = thread::spawn(move || run(&first, socket.into(), vec![], Enforced::default()));
+    let server = thread::spawn(move || {
+        let session = Instance::begin(Some(Acceptor::new(first)));
+        run(session, socket.into(), vec![], Enforced::default())
+    });
     let end = Lanes::new().add(ours).expect("a lane");
     let setup = end.receive_setup(Deadline::SESSION_END).expect("a setup");
     let (_, _, names, _) = sps::from_bytes::<Setup>(&setup).expect("decodes");
