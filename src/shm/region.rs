@@ -468,7 +468,7 @@ impl Region {
 
     /// Zeroes bytes that do not fill a page.
     fn zero(&self, offset: usize, bytes: usize) {
-        const ZEROES: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+        const ZEROES: [u8; 4096] = [0; 4096];
         let pieces = (0..bytes).step_by(ZEROES.len());
         for from in pieces {
             self.write_from(offset + from, &ZEROES[..ZEROES.len().min(bytes - from)]);

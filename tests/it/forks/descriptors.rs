@@ -20,7 +20,7 @@ use super::hosts::in_child;
 use crate::alone;
 use crate::testkit::launch;
 
-const CONTENT: [u8; 64 << 10] = [0xa5; 64 << 10];
+static CONTENT: [u8; 64 << 10] = [0xa5; 64 << 10];
 const REGION_BYTES: usize = 1 << 20;
 /// More than the host has open.
 const NUMBERS: RawFd = 200;

@@ -28,7 +28,7 @@ echo "status $?"; cat "$out"
 fn said(signal: &str, args: &[&str]) -> [String; 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let object = corpus::object("signalled.c", PLAIN);
-    let executable = corpus::executable(&[object.clone()], &[], PLAIN);
+    let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
     let run = |name: &str, program: Command| {
         let out = folder.path().join(name);
         let mut command = Command::new("bash");
@@ -61,6 +61,7 @@ fn signals_that_a_script_sends_reach_the_program() {
 /// others cannot be stopped from a terminal.
 fn stopped(mut command: Command) -> [WaitStatus; 2] {
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
+    #[expect(clippy::zombie_processes, reason = "waitpid collects it, which sees that it stops")]
     let child = command.spawn().expect("it is there");
     let pid = Pid::from_raw(child.id().cast_signed());
     let wait = || {
@@ -90,7 +91,7 @@ fn stopped(mut command: Command) -> [WaitStatus; 2] {
 fn a_program_that_stops_itself_is_seen_stopped_and_goes_on() {
     // N9
     let object = corpus::object("signalled.c", PLAIN);
-    let executable = corpus::executable(&[object.clone()], &[], PLAIN);
+    let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
     for signal in [Signal::SIGTSTP, Signal::SIGSTOP, Signal::SIGTTIN] {
         let number = (signal as i32).to_string();
         let args = ["stops", &number];
