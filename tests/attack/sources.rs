@@ -12,11 +12,12 @@ enum Form {
     Program,
 }
 
-const SOURCES: [(&str, Form); 11] = [
+const SOURCES: [(&str, Form); 12] = [
     ("confined", Form::Object),
     ("shared", Form::Object),
     ("sockets", Form::Object),
     ("ends", Form::Object),
+    ("traced", Form::Object),
     ("limits", Form::Object),
     ("resolver", Form::Object),
     ("random", Form::Library),

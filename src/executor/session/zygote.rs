@@ -5,7 +5,7 @@
 //! | 1 | the acceptor's | makes the data of linked code private, closes all lanes, passes the zygote's socket on, and ends |
 //! | 2 | serving threads | end with their lanes |
 //! | 3 | the main thread | waits until it is the only one, and answers [`FROZEN`] |
-//! | 4 | the same | forks for each [`FORK`], and collects a copy that has ended for each [`COLLECT`] |
+//! | 4 | the same | forks for each [`FORK`], and collects copies that have ended for each [`COLLECT`] |
 //! | 5 | the copy's only thread | returns from [`serve`], and serves its own controller |
 //!
 //! Code and constants stay shared between all copies. Data, heap and stack are copied page by page, as they are written. Attached
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use crate::call::contract::{COLLECT, FORK, FROZEN, LOST};
@@ -84,6 +84,8 @@ pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
     let _undisturbed = Undisturbed::new();
     socket::tell(socket, FROZEN, 0, "")?;
     let zygote = Pid::this();
+    // Copies that have ended, and that other processes trace.
+    let mut left = Vec::new();
     while let Some(message) = socket::receive(socket, Deadline::SESSION_END)? {
         match message.letter {
             FORK => {
@@ -92,9 +94,10 @@ pub(super) fn serve(socket: &OwnedFd) -> Result<Option<Copied>> {
                     return Ok(Some(copied));
                 }
             }
-            COLLECT => collect(message.number),
+            COLLECT => left.push(message.number),
             letter => return Err(Error::violation(format!("letter {letter:#x} for a zygote"))),
         }
+        left.retain(|copy| !collect(*copy));
     }
     Ok(None)
 }
@@ -114,9 +117,14 @@ fn fork_for(socket: BorrowedFd<'_>, message: Received) -> Result<Option<Copied>>
     }
 }
 
-/// Collects the copy with this number, if it has ended.
-fn collect(number: u64) {
-    let Some(pid) = i32::try_from(number).ok().filter(|pid| *pid > 0) else { return };
+/// Collects the copy with this number. False while the kernel does not hand it over.
+fn collect(number: u64) -> bool {
+    let Some(pid) = i32::try_from(number).ok().filter(|pid| *pid > 0) else { return true };
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
-    while waitid(Id::Pid(Pid::from_raw(pid)), flags) == Err(Errno::EINTR) {}
+    loop {
+        match waitid(Id::Pid(Pid::from_raw(pid)), flags) {
+            Err(Errno::EINTR) => {}
+            outcome => return outcome != Ok(WaitStatus::StillAlive),
+        }
+    }
 }

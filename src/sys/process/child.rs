@@ -6,16 +6,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
 #[cfg(feature = "named-segment")]
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeSpec;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
+use super::{dying, uncollected};
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::limits::END_TIMEOUT;
 use crate::sys::io::identified::Identified;
 use crate::sys::policy;
 
@@ -42,7 +47,7 @@ pub(crate) struct Child {
 
 /// Another process that has forked a child for this one.
 pub(crate) trait Parent: std::fmt::Debug + Send + Sync {
-    /// Collects its child with this number, which has ended.
+    /// Collects its child with this number, which has ended. Never waits.
     fn collect(&self, pid: i32) -> Ended;
 }
 
@@ -173,8 +178,8 @@ impl Child {
 
     /// A waiter for the child's end, which another thread can use while this value kills the child.
     pub(crate) fn awaiter(&self) -> Awaiter {
-        let parent = self.parent.clone().map(|parent| (parent, self.pid));
-        Awaiter { pidfd: Arc::clone(&self.pidfd), parent }
+        let (pidfd, parent) = (Arc::clone(&self.pidfd), self.parent.clone());
+        Awaiter { pid: self.pid, pidfd, parent }
     }
 }
 
@@ -325,20 +330,32 @@ fn end_numbered(child: Pid) -> nix::Result<()> {
     }
 }
 
-/// Kills and collects a child that no descriptor names.
+/// Kills a child that no descriptor names, and collects it. If it does not end in [`UNNAMED_TIMEOUT`], it is left uncollected: later
+/// its number may be another process's.
 fn end_unnamed(child: Pid) {
     if end_numbered(child).is_err() {
         return;
     }
-    while let Err(Errno::EINTR) = waitid(Id::Pid(child), WaitPidFlag::WEXITED) {}
+    let deadline = Deadline::after(UNNAMED_TIMEOUT);
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
+    while let Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) = waitid(Id::Pid(child), flags) {
+        if deadline.has_passed() {
+            return;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
 }
 
-/// Waits for the end of a child. Its descriptor is ready to be read when the child has ended.
-#[derive(Debug)]
+/// How long a killed child without a descriptor may take to end.
+const UNNAMED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Tells of the end of a child. Its descriptor is ready to be read when the child has ended.
+#[derive(Debug, Clone)]
 pub(crate) struct Awaiter {
+    pid: i32,
     pidfd: Arc<Identified>,
-    /// What collects it, and its number there, if this process does not.
-    parent: Option<(Arc<dyn Parent>, i32)>,
+    /// What collects it, if this process does not.
+    parent: Option<Arc<dyn Parent>>,
 }
 
 impl AsFd for Awaiter {
@@ -348,10 +365,10 @@ impl AsFd for Awaiter {
 }
 
 impl Awaiter {
-    /// A waiter for a child that another one has started in this process's name; `None` when it has ended and is collected.
+    /// The same for a child that another one has started in this process's name; `None` when it has ended and is collected.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let pidfd = pidfd(Pid::from_raw(pid)).ok()?;
-        Some(Self { pidfd: Arc::new(Identified::new(pidfd)), parent: None })
+        Some(Self { pid, pidfd: Arc::new(Identified::new(pidfd)), parent: None })
     }
 
     /// Kills the child. Does nothing when it has ended already.
@@ -360,75 +377,100 @@ impl Awaiter {
         let _ = self.pidfd.file().map(end);
     }
 
-    /// Kills the child and collects it. Another part of this process may have done so.
+    /// Kills the child, waits for its end up to [`END_TIMEOUT`], and collects it. Another part of this process may have done so.
     pub(crate) fn kill_and_collect(&self) {
         self.kill();
-        let _ = self.collected();
+        self.wait(Deadline::after(END_TIMEOUT));
+        let _ = self.collect_or_leave();
     }
 
-    /// Collects the child if it has ended. Another part of this process may have done so.
-    pub(crate) fn collect_if_ended(&self) {
-        let _ =
-            waitid(Id::PIDFd(self.pidfd.unchecked()), WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
+    /// Waits until the child has ended, up to the deadline.
+    pub(super) fn wait(&self, deadline: Deadline) {
+        let mut fds = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        while ppoll(&mut fds, deadline.left().map(TimeSpec::from), None) == Err(Errno::EINTR) {}
     }
 
-    /// Waits until the child has ended, and collects it. Call once. The wait is short when the [descriptor](Awaiter::as_fd) is
-    /// ready.
+    /// As [`collect`](Self::collect). A child that the kernel does not hand over is [left](uncollected), and has ended as
+    /// the kernel says of it meanwhile.
     ///
     /// # Errors
     ///
     /// When the system refuses.
-    pub(crate) fn collect(&self) -> Result<Ended> {
-        self.collected().map_err(|errno| Error::os("waiting for the executor", errno))
+    pub(crate) fn collect_or_leave(&self) -> Result<Ended> {
+        if let Some(ended) = self.collect()? {
+            return Ok(ended);
+        }
+        uncollected::leave(self.clone());
+        Ok(dying::status(self.pid).unwrap_or(Ended::Unknown))
     }
 
-    fn collected(&self) -> nix::Result<Ended> {
-        if let Some((parent, pid)) = &self.parent {
-            return Ok(parent.collect(*pid));
+    /// Collects the child, and returns how it ended. Never waits. `None` while the kernel does not hand it over: it runs, or another
+    /// process traces it.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn collect(&self) -> Result<Option<Ended>> {
+        if let Some(parent) = &self.parent {
+            return Ok(Some(parent.collect(self.pid)));
         }
         loop {
-            match waitid(Id::PIDFd(self.pidfd.unchecked()), WaitPidFlag::WEXITED) {
-                Err(Errno::EINTR) => {}
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
+            return match waitid(Id::PIDFd(self.pidfd.unchecked()), flags) {
+                Err(Errno::EINTR) => continue,
                 // This process ignores SIGCHLD, or collects any child.
-                Err(Errno::ECHILD) => return Ok(status_kept(self.pidfd.unchecked())),
-                Err(errno) => return Err(errno),
-                Ok(WaitStatus::Exited(_, status)) => return Ok(Ended::Exited(status)),
-                Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Ended::Killed(signal as i32)),
-                Ok(_) => {}
+                Err(Errno::ECHILD) => Ok(Some(self.status_kept())),
+                Err(errno) => Err(Error::os("collecting the executor", errno)),
+                Ok(WaitStatus::Exited(_, status)) => Ok(Some(Ended::Exited(status))),
+                Ok(WaitStatus::Signaled(_, signal, _)) => Ok(Some(Ended::Killed(signal as i32))),
+                Ok(_) => Ok(None),
+            };
+        }
+    }
+
+    /// How a child ended that this process cannot collect any more. The kernel keeps that with the descriptor since Linux 6.15.
+    fn status_kept(&self) -> Ended {
+        let mut dying = None;
+        for _ in 0..3 {
+            match kept(self.pidfd.unchecked()) {
+                Kept::Status(ended) => return ended,
+                // The kernel is about to take it away. Its number was its own, since it is still there.
+                Kept::NotYet if dying.is_some() => break,
+                Kept::NotYet => dying = dying::status(self.pid),
+                Kept::Gone => dying = None,
+                Kept::Nothing => return Ended::Unknown,
             }
         }
+        dying.unwrap_or(Ended::Unknown)
     }
 }
 
-/// How a collected process ended, as the kernel keeps it with the process's descriptor since Linux 6.15.
-fn status_kept(pidfd: BorrowedFd<'_>) -> Ended {
-    let begun = Instant::now();
-    let mut was_gone = false;
-    loop {
-        let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-        // SAFETY: the kernel reads and fills the record, whose size is part of the request's number.
-        let asked = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
-        match Errno::result(asked) {
-            Ok(_) if info.mask & PIDFD_INFO_EXIT != 0 => {
-                let signaled = libc::WIFSIGNALED(info.exit_code);
-                return match signaled {
-                    true => Ended::Killed(libc::WTERMSIG(info.exit_code)),
-                    false => Ended::Exited(libc::WEXITSTATUS(info.exit_code)),
-                };
-            }
-            // Without a waiter, a process that has ended stays uncollected for a moment.
-            Ok(_) if begun.elapsed() < COLLECTED_SOON => {
-                std::thread::sleep(Duration::from_micros(100));
-            }
-            // It may have been collected just behind the kernel's check.
-            Err(Errno::ESRCH) if !was_gone => was_gone = true,
-            _ => return Ended::Unknown,
-        }
-    }
+/// What the kernel keeps of a process that has ended.
+enum Kept {
+    Status(Ended),
+    /// The process has not been collected.
+    NotYet,
+    /// It was collected, perhaps just behind the kernel's check.
+    Gone,
+    Nothing,
 }
 
-/// How long the kernel may take to collect a process without a waiter.
-const COLLECTED_SOON: Duration = Duration::from_secs(1);
+fn kept(pidfd: BorrowedFd<'_>) -> Kept {
+    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
+    // SAFETY: the kernel reads and fills the record, whose size is part of the request's number.
+    let asked = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+    match Errno::result(asked) {
+        Ok(_) if info.mask & PIDFD_INFO_EXIT != 0 => {
+            Kept::Status(match libc::WIFSIGNALED(info.exit_code) {
+                true => Ended::Killed(libc::WTERMSIG(info.exit_code)),
+                false => Ended::Exited(libc::WEXITSTATUS(info.exit_code)),
+            })
+        }
+        Ok(_) => Kept::NotYet,
+        Err(Errno::ESRCH) => Kept::Gone,
+        Err(_) => Kept::Nothing,
+    }
+}
 
 /// The first version of the kernel's `struct pidfd_info`, whose size is part of the request's number.
 #[repr(C)]

@@ -11,3 +11,4 @@ pub(crate) mod stack;
 pub(crate) mod thread;
 pub(crate) mod tied;
 pub(crate) mod trap;
+pub(crate) mod uncollected;

@@ -5,3 +5,4 @@ mod deadlines;
 mod deaths;
 mod processes;
 mod resources;
+mod tracers;

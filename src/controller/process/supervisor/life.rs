@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use crate::controller::process::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
@@ -81,9 +82,10 @@ impl Life {
         self.changed.notify_all();
     }
 
-    /// Waits until nothing of the process is left.
-    pub(super) fn wait_until_over(&self) {
-        drop(self.changed.wait_while(self.state.lock(), |state| !state.is_over));
+    /// Waits until nothing of the process is left, up to `timeout`.
+    pub(super) fn wait_until_over(&self, timeout: Duration) {
+        let state = self.state.lock();
+        drop(self.changed.wait_timeout_while(state, timeout, |state| !state.is_over));
     }
 
     /// Waits until the process is started, or could not be. The kernel bounds the wait. A forked child has no thread that starts it.

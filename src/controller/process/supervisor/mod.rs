@@ -20,7 +20,7 @@ use crate::sys::process::dying;
 mod life;
 mod supervision;
 
-/// An executor process under supervision. Dropping it kills the process and waits for its end.
+/// An executor process under supervision. Dropping it kills the process and waits for its end, for at most twice [`END_TIMEOUT`].
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     process: Process,
@@ -121,7 +121,8 @@ impl Drop for Supervisor {
         }
         self.process.kill();
         if self.supervision.as_ref().is_some_and(|supervision| !supervision.is_observer()) {
-            self.process.0.wait_until_over();
+            // Its sweeper has as long as it has.
+            self.process.0.wait_until_over(2 * END_TIMEOUT);
         }
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! | thread | does | may wait for |
 //! |---|---|---|
-//! | `farcall-starter` | starts processes | the kernel's start of a program |
+//! | `farcall-starter` | starts processes | the kernel's start of a program; for one second the end of a process that no descriptor names |
 //! | `farcall-supervisor` | reads all sockets, records how executors end, wakes what waits for them | any of its descriptors |
 //!
 //! Both live as long as this process has an executor: the kernel kills an executor when the *thread* that started it ends.
 //!
-//! Invariant: the supervisor's thread never waits for an executor, and reads one message of each in turn.
+//! Invariant: the supervisor's thread never waits for an executor, and reads one message of each in turn. An executor that has ended
+//! and that the kernel does not hand over, as it belongs to a tracer, is collected later.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
@@ -17,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle, ThreadId};
+use std::time::Duration;
 
 use super::life::{Life, Stage};
 use crate::controller::process::lane_opener::LaneOpener;
@@ -29,6 +31,7 @@ use crate::sys::io::watch::Watch;
 use crate::sys::policy;
 use crate::sys::process::child::{Awaiter, Child, Others};
 use crate::sys::process::per_process::PerProcess;
+use crate::sys::process::uncollected;
 use crate::trace;
 
 /// The two threads. The last owner ends them.
@@ -79,6 +82,9 @@ const SOCKET: u64 = 0;
 const PROCESS: u64 = 1;
 const SWEEPER: u64 = 2;
 const KINDS: u64 = 4;
+
+/// The pause between two looks at children that could not be collected.
+const COLLECT_PAUSE: Duration = Duration::from_millis(500);
 
 impl Supervision {
     /// The threads of this process, which are started if they are not there.
@@ -198,7 +204,7 @@ impl Supervised {
         {
             // Its end, or its requests, would not be seen.
             executor.end.kill();
-            let _ = executor.end.collect();
+            let _ = executor.end.collect_or_leave();
             self.ended(number, &executor, Stage::Failed(Some(error)), &mut VecDeque::new());
         }
     }
@@ -208,7 +214,11 @@ impl Supervised {
         let mut sweeps = VecDeque::new();
         // [SUPERVISION] Acquire: pairs with the store of the last owner.
         while !self.is_over.load(Ordering::Acquire) && !self.watch.is_lost() {
-            let mut ready = self.watch.wait(self.end_sweeps(&mut sweeps));
+            let mut deadline = self.end_sweeps(&mut sweeps);
+            if uncollected::collect() {
+                deadline = deadline.or_after(COLLECT_PAUSE);
+            }
+            let mut ready = self.watch.wait(deadline);
             // Ends first: what an ended executor has said is read with its end.
             ready.sort_unstable_by_key(|number| std::cmp::Reverse(number % KINDS));
             for number in ready {
@@ -219,7 +229,7 @@ impl Supervised {
                         self.watch.remove(executor.opener.watched());
                     }
                     PROCESS => {
-                        let stage = match executor.end.collect() {
+                        let stage = match executor.end.collect_or_leave() {
                             Ok(ended) => {
                                 trace::death(executor.pid, &ended);
                                 Stage::Ended(ended)
@@ -233,6 +243,9 @@ impl Supervised {
                 }
             }
         }
+        // Those that were killed, and whose ends no thread waits for any more.
+        let left = self.executors.lock();
+        left.values().for_each(|executor| uncollected::leave(executor.end.clone()));
     }
 
     /// An executor has ended. Its sweeper may still run.
@@ -260,7 +273,7 @@ impl Supervised {
     fn finish(&self, number: u64, executor: &Executor) {
         if let Some(sweeper) = executor.opener.last_sweeper() {
             self.watch.remove(sweeper.as_fd());
-            sweeper.collect_if_ended();
+            let _ = sweeper.collect_or_leave();
         }
         self.executors.lock().remove(&number);
         executor.life.end();

@@ -20,7 +20,13 @@ fn spawn(program: &str, args: &[&str]) -> Result<(Child, OwnedFd)> {
 /// How a shell that runs `script` ends.
 fn ended(script: &str) -> Ended {
     let (child, _socket) = spawn("/bin/sh", &["-c", script]).expect("a shell");
-    child.awaiter().collect().expect("the end of the shell")
+    end_of(&child)
+}
+
+fn end_of(child: &Child) -> Ended {
+    let awaiter = child.awaiter();
+    awaiter.wait(Deadline::SESSION_END);
+    awaiter.collect().expect("it is a child").expect("it has ended")
 }
 
 /// True where the kernel keeps the status of a collected process.
@@ -49,7 +55,7 @@ fn a_child_is_killed_by_number_where_descriptors_take_no_signal() {
             alone::refuse(libc::SYS_pidfd_send_signal, &[], libc::ENOSYS);
             let (child, _socket) = spawn("/bin/sleep", &["60"]).expect("a child");
             child.kill().expect("a child of this process");
-            child.awaiter().collect().expect("its end");
+            assert_eq!(end_of(&child), Ended::Killed(libc::SIGKILL));
             let left = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG);
             assert_eq!(left, Err(Errno::ECHILD), "the child is left");
             // Its number may be another process's now.
@@ -156,7 +162,7 @@ fn a_child_has_its_streams_and_its_socket() {
         let args = ["sh", "-c", &script].map(c);
         let (path, fd) = (Path::new("/bin/sh"), theirs.as_fd());
         let child = Child::spawn(path, &args, &[], fd, SOCKET, others).expect("a shell");
-        assert_eq!(child.awaiter().collect().expect("ended"), Ended::Exited(0));
+        assert_eq!(end_of(&child), Ended::Exited(0));
     };
     // The shell itself may open one descriptor while it lists them.
     count(Others::Closed, "-le 5");
