@@ -207,7 +207,8 @@ impl<T: Transport> Endpoint<T> {
             self.counters.count_round_trip();
             let mark = transport.mark();
             if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
-                return Err(self.not_sent(error));
+                let is_nothing_sent = error.kind() == ErrorKind::Timeout && !transport.is_cut_off();
+                return Err(if is_nothing_sent { error } else { self.not_sent(error) });
             }
             mark
         };

@@ -38,7 +38,7 @@ use crate::wire::Kind;
 #[cfg(not(model))]
 pub use connection::Connection;
 #[cfg(not(model))]
-pub(crate) use connection::token::Token;
+pub(crate) use connection::token::{Candidate, Judged, Token};
 pub(crate) use lane::Lane;
 pub(crate) use message::{Incoming, Payload};
 pub(crate) use side::Side;
@@ -60,7 +60,7 @@ pub(crate) trait Transport {
     ///
     /// When the payload is longer than [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX): nothing was sent. When the
     /// peer broke the protocol, is gone, or has not taken all of the message by the deadline (then `ErrorKind::Timeout`). The
-    /// transport has ended then.
+    /// transport has ended then, unless it is not [cut off](Transport::is_cut_off).
     fn send(&mut self, kind: Kind, target: u64, payload: &[u8], deadline: Deadline) -> Result<()>;
 
     /// Sends a message that goes ahead of the next one sent, and keeps the right to send. The caller must have that right;
@@ -85,6 +85,11 @@ pub(crate) trait Transport {
     ///
     /// When the peer broke the protocol, or the transport was closed. The transport is of no use then.
     fn receive(&mut self, deadline: Deadline, message: &mut Incoming) -> Result<bool>;
+
+    /// False when a call that was not sent in time has left nothing at the peer.
+    fn is_cut_off(&self) -> bool {
+        true
+    }
 
     /// Tells the peer's other threads that the posted call with this number has run.
     fn settle(&mut self, sequence: u64);

@@ -99,6 +99,25 @@ fn half_a_token_holds_nobody_up_for_long() {
     ends_in_order(child);
 }
 
+/// A7.
+#[test]
+fn silent_connections_hold_up_no_client_with_the_token() {
+    let (child, place) = listen(&mut with_token());
+    let connect = || TcpStream::connect(&place).expect("a socket");
+    // More than are waited for at a time.
+    let silent: Vec<_> = (0..200).map(|_| connect()).collect();
+    let begun = Instant::now();
+    let client = Client::connect_with_token(connect(), TOKEN).expect("a setup");
+    let took = begun.elapsed();
+    // Each one alone would have 5 s.
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    words_come_and_go(&client);
+    assert!(silent.into_iter().all(is_let_go), "one client is served");
+    words_come_and_go(&client);
+    drop(client);
+    ends_in_order(child);
+}
+
 #[test]
 fn a_token_comes_from_a_file() {
     let path = std::env::temp_dir().join(format!("farcall-token-{}", std::process::id()));

@@ -1,15 +1,21 @@
 //! An executor that listens for a client. Every client may run code in it, so it requires a token at addresses that
 //! other machines can reach.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::transport::{Connection, Token};
+use crate::sys::io::watch::Watch;
+use crate::transport::{Candidate, Connection, Judged, Token};
 
 /// The environment variable that holds the clients' token.
 const TOKEN_VARIABLE: &str = "FARCALL_TOKEN";
+/// How many clients may be about to send the token. One more ends the oldest of them.
+const CANDIDATES_MAX: usize = 64;
 /// How long a client may take to send the token.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum size of a token file, including white space.
@@ -17,7 +23,8 @@ const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
 /// Waits for a client at `address`: `HOST:PORT`, or `:PORT` or `PORT` for this machine only.
 ///
-/// With a token, clients that do not send it are disconnected, and the next one is waited for.
+/// With a token, the first client that sends it is served. Those that send something else, or nothing for [`TOKEN_TIMEOUT`], are
+/// disconnected. No client waits for another one.
 ///
 /// # Errors
 ///
@@ -37,20 +44,76 @@ pub(crate) fn accept(address: &str, token_file: Option<&str>) -> Result<Connecti
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     // With port 0, this line says which port the system chose.
     eprintln!("listening at {}", listener.local_addr().map_err(failed)?);
+    let socket = match &token {
+        None => loop {
+            if let Some(socket) = accepted(&listener).map_err(failed)? {
+                break socket;
+            }
+        },
+        Some(token) => first_with(token, &listener)
+            .map_err(|error| error.during(format!("listening at {address}")))?,
+    };
+    connect(socket).map_err(|error| error.during(format!("listening at {address}")))
+}
+
+/// The next client. `None` if it is gone already, or there is none and the listener does not wait.
+fn accepted(listener: &TcpListener) -> std::io::Result<Option<TcpStream>> {
+    match listener.accept() {
+        Ok((socket, _)) => Ok(Some(socket)),
+        Err(error) => match error.kind() {
+            ErrorKind::ConnectionAborted | ErrorKind::Interrupted | ErrorKind::WouldBlock => {
+                Ok(None)
+            }
+            _ => Err(error),
+        },
+    }
+}
+
+/// Waits for the first client that sends the token.
+fn first_with(token: &Token, listener: &TcpListener) -> Result<TcpStream> {
+    let failed = |error| Error::os("accepting a client", error);
+    listener.set_nonblocking(true).map_err(failed)?;
+    let watch = Watch::new()?;
+    watch.add(listener.as_fd(), LISTENER)?;
+    let mut last = LISTENER;
+    // The oldest first.
+    let mut candidates: VecDeque<(u64, Candidate)> = VecDeque::new();
     loop {
-        let socket = match listener.accept() {
-            Ok((socket, _)) => socket,
-            // The client is gone already.
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(failed(error)),
-        };
-        if token.as_ref().is_none_or(|token| token.came(&socket, TOKEN_TIMEOUT)) {
-            return connect(socket)
-                .map_err(|error| error.during(format!("listening at {address}")));
+        while candidates.front().is_some_and(|(_, oldest)| oldest.deadline().has_passed()) {
+            candidates.pop_front();
+        }
+        let oldest = candidates.front();
+        let mut ready = watch.wait(oldest.map_or(Deadline::SESSION_END, |(_, one)| one.deadline()));
+        // The listener is the last one: a client that has sent something goes before the next one.
+        ready.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
+        for number in ready {
+            if number == LISTENER {
+                let Some(socket) = accepted(listener).map_err(failed)? else { continue };
+                let candidate = Candidate::new(socket, Deadline::after(TOKEN_TIMEOUT))?;
+                last += 1;
+                watch.add(candidate.as_fd(), last)?;
+                if candidates.len() == CANDIDATES_MAX {
+                    candidates.pop_front();
+                }
+                candidates.push_back((last, candidate));
+            } else if let Some(at) = candidates.iter().position(|(of, _)| *of == number)
+                && let Some((_, candidate)) = candidates.remove(at)
+            {
+                match token.judge(candidate) {
+                    Judged::Token(socket) => {
+                        watch.remove(socket.as_fd());
+                        return Ok(socket);
+                    }
+                    Judged::Part(candidate) => candidates.insert(at, (number, candidate)),
+                    Judged::Refused => {}
+                }
+            }
         }
     }
 }
+
+/// The number of the listener among what is waited for.
+const LISTENER: u64 = 0;
 
 fn connect(socket: TcpStream) -> Result<Connection> {
     socket.set_nodelay(true).map_err(|error| Error::os("switching nodelay on", error))?;

@@ -13,7 +13,7 @@ use crate::call::contract::{
     NEAR_SLAB, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, SWEEPER, Setup,
 };
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
 use crate::executor::process::{crash_report, descriptors, first_thread};
@@ -355,7 +355,8 @@ fn serve_lanes(
         ended = end.send_setup(&setup);
     }
     let ended = ended.and_then(|()| session.serve(end));
-    if ended.is_ok() {
+    let is_this_lane_alone = |error: &Error| error.kind() == ErrorKind::Disconnected;
+    if ended.as_ref().err().is_none_or(is_this_lane_alone) {
         // The controller may still use other lanes.
         acceptor.wait_closed();
     }

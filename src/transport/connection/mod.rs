@@ -208,6 +208,15 @@ impl Transport for Connection {
         either!(self, way => way.receive(deadline, message))
     }
 
+    fn is_cut_off(&self) -> bool {
+        match &self.0 {
+            Way::Shared(shared) => shared.lane.is_cut_off(),
+            #[cfg(feature = "named-segment")]
+            Way::Named(named) => named.lane.is_cut_off(),
+            Way::Stream(stream) => stream.is_cut_off(),
+        }
+    }
+
     fn settle(&mut self, sequence: u64) {
         either!(self, way => way.settle(sequence));
     }

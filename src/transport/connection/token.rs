@@ -4,10 +4,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use subtle::ConstantTimeEq;
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// The bytes in front of the token and its length.
@@ -15,8 +16,32 @@ const MAGIC: [u8; 8] = *b"fctoken\n";
 /// The most bytes of a token.
 const TOKEN_BYTES_MAX: usize = 1024;
 
+/// The bytes in front of the token.
+const HEAD_BYTES: usize = MAGIC.len() + 8;
+
 /// The token that an executor which listens accepts.
 pub(crate) struct Token(Vec<u8>);
+
+/// A client that has not sent the whole token.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    socket: TcpStream,
+    /// When it is refused.
+    deadline: Deadline,
+    /// What it has sent, no more than the token with its head.
+    sent: Vec<u8>,
+}
+
+/// What a client has sent.
+#[derive(Debug)]
+pub(crate) enum Judged {
+    /// The token; nothing behind it was read.
+    Token(TcpStream),
+    /// A part of it.
+    Part(Candidate),
+    /// Something else, or not all of it in time.
+    Refused,
+}
 
 impl Token {
     /// The token that a text is, without white space around it.
@@ -46,43 +71,76 @@ impl Token {
         socket.write_all(&bytes).map_err(|error| Error::os("sending the token", error))
     }
 
-    /// True when the other end sends this token within `timeout`; nothing behind it is read.
-    pub(crate) fn came(&self, socket: &TcpStream, timeout: Duration) -> bool {
-        let until = Instant::now() + timeout;
-        let mut head = [0; MAGIC.len() + 8];
-        if !read(socket, &mut head, until) {
-            return false;
+    /// Reads what a client has sent of the token. Never waits.
+    pub(crate) fn judge(&self, mut candidate: Candidate) -> Judged {
+        loop {
+            let Some(missing) = candidate.missing() else { return Judged::Refused };
+            if missing == 0 {
+                // The time that this takes does not depend on where the first difference is.
+                let is_token = bool::from(candidate.sent[HEAD_BYTES..].ct_eq(&self.0));
+                let socket = candidate.socket;
+                return match is_token && socket.set_nonblocking(false).is_ok() {
+                    true => Judged::Token(socket),
+                    false => Judged::Refused,
+                };
+            }
+            if candidate.deadline.has_passed() {
+                return Judged::Refused;
+            }
+            let mut piece = [0; 256];
+            let most = missing.min(piece.len());
+            match candidate.socket.read(&mut piece[..most]) {
+                Ok(0) => return Judged::Refused,
+                Ok(count) => candidate.sent.extend_from_slice(&piece[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Judged::Part(candidate);
+                }
+                Err(_) => return Judged::Refused,
+            }
         }
-        let (magic, length) = head.split_at(MAGIC.len());
-        let length = length.try_into().map_or(u64::MAX, u64::from_le_bytes);
-        let Ok(length @ 1..=TOKEN_BYTES_MAX) = usize::try_from(length) else { return false };
-        let mut token = vec![0; length];
-        // The time that this takes does not depend on where the first difference is.
-        magic == MAGIC && read(socket, &mut token, until) && bool::from(token.ct_eq(&self.0))
     }
 }
 
-/// Reads all of `bytes`, unless the time or the connection ends before.
-fn read(mut socket: &TcpStream, mut bytes: &mut [u8], until: Instant) -> bool {
-    while !bytes.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || socket.set_read_timeout(Some(left)).is_err() {
-            return false;
-        }
-        match socket.read(bytes) {
-            Ok(0) => return false,
-            Ok(count) => bytes = &mut bytes[count..],
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return false,
-        }
+impl Candidate {
+    /// A client that has sent nothing so far, and is refused at the deadline.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn new(socket: TcpStream, deadline: Deadline) -> Result<Self> {
+        let failed = |error| Error::os("waiting for a token", error);
+        socket.set_nonblocking(true).map_err(failed)?;
+        Ok(Self { socket, deadline, sent: Vec::new() })
     }
-    socket.set_read_timeout(None).is_ok()
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    /// How many bytes must come; `None` when what has come is no token.
+    fn missing(&self) -> Option<usize> {
+        let Some((head, token)) = self.sent.split_at_checked(HEAD_BYTES) else {
+            return Some(HEAD_BYTES - self.sent.len());
+        };
+        let (magic, length) = head.split_at(MAGIC.len());
+        let length = length.try_into().map_or(u64::MAX, u64::from_le_bytes);
+        let length = usize::try_from(length).ok().filter(|length| *length <= TOKEN_BYTES_MAX)?;
+        (magic == MAGIC && length > 0).then(|| length - token.len())
+    }
+}
+
+impl AsFd for Candidate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
     use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::*;
 
@@ -95,20 +153,36 @@ mod tests {
         (ours, listener.accept().expect("a client").0)
     }
 
+    /// The socket of a client that sends this token within `timeout`.
+    fn came(token: &Token, socket: TcpStream, timeout: Duration) -> Option<TcpStream> {
+        let candidate = Candidate::new(socket, Deadline::after(timeout)).expect("a socket");
+        let mut judged = token.judge(candidate);
+        loop {
+            match judged {
+                Judged::Token(socket) => return Some(socket),
+                Judged::Refused => return None,
+                Judged::Part(candidate) => {
+                    thread::sleep(Duration::from_millis(1));
+                    judged = token.judge(candidate);
+                }
+            }
+        }
+    }
+
     fn token(text: &str) -> Token {
         Token::new(text).expect("a token")
     }
 
     #[test]
     fn a_token_is_taken_and_nothing_behind_it() {
-        let (mut ours, mut theirs) = pair();
+        let (mut ours, theirs) = pair();
         token(" secret words\n").send(&ours).expect("sent");
         ours.write_all(b"next").expect("sent");
-        assert!(token("secret words").came(&theirs, Duration::from_secs(10)));
+        let mut theirs =
+            came(&token("secret words"), theirs, Duration::from_secs(10)).expect("the token");
         let mut next = [0; 4];
         theirs.read_exact(&mut next).expect("what is behind");
         assert_eq!(&next, b"next");
-        assert_eq!(theirs.read_timeout().expect("a timeout"), None);
     }
 
     #[test]
@@ -128,7 +202,8 @@ mod tests {
             let (mut ours, theirs) = pair();
             ours.write_all(&sent).expect("sent");
             drop(ours);
-            assert!(!token("secret").came(&theirs, Duration::from_secs(10)), "{sent:?}");
+            let came = came(&token("secret"), theirs, Duration::from_secs(10));
+            assert!(came.is_none(), "{sent:?}");
         }
         for text in ["", " \n", &"x".repeat(TOKEN_BYTES_MAX + 1)] {
             assert!(
@@ -153,7 +228,7 @@ mod tests {
             }
             ours
         });
-        assert!(!token("secret").came(&theirs, SHORT));
+        assert!(came(&token("secret"), theirs, SHORT).is_none());
         assert!(begun.elapsed() >= SHORT, "{:?}", begun.elapsed());
         drop(trickle.join().expect("no panic"));
     }
