@@ -43,6 +43,9 @@ pub const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the kernel may write the core of an executor that has crashed, before the controller kills it.
 pub const CORE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The same when it still runs a call that the host has abandoned, which may never return. Enough for a dealloc action that is short.
+pub(crate) const ABANDONED_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// Lanes on which threads of the executed program call the controller. Each has a thread in the controller.
 pub const REVERSE_LANES_MAX: usize = 64;
 

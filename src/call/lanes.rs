@@ -34,6 +34,8 @@ pub(crate) struct Lanes {
     code_epoch: AtomicU64,
     /// Results that came after their calls had timed out.
     late: AtomicU64,
+    /// Lanes with a call that has timed out and may still run.
+    finishing: AtomicU64,
     origin: Origin,
 }
 
@@ -102,6 +104,7 @@ impl Lanes {
             posts: Posts::default(),
             code_epoch: AtomicU64::new(0),
             late: AtomicU64::new(0),
+            finishing: AtomicU64::new(0),
             origin: Origin::new(),
         })
     }
@@ -252,7 +255,10 @@ impl Lanes {
         let outcome = work(&end);
         match &outcome {
             Err(_) if end.is_over() => drop(end),
-            Err(error) if error.kind() == ErrorKind::Timeout && end.is_busy() => late(end),
+            Err(error) if error.kind() == ErrorKind::Timeout && end.is_busy() => {
+                self.finishing.fetch_add(1, Ordering::Relaxed);
+                late(end);
+            }
             _ if self.held().is_some() => self.give_back(end),
             _ => {
                 let end = Rc::new(end);
@@ -266,13 +272,26 @@ impl Lanes {
 
     /// Waits for the answer of a call that timed out, and serves calls that come meanwhile. Then the lane is idle.
     pub(crate) fn finish(&self, end: LaneEnd, handler: &impl Handler<Lane>) {
-        match end.finish(handler, Deadline::SESSION_END) {
+        let finished = end.finish(handler, Deadline::SESSION_END);
+        self.finished();
+        match finished {
             Err(error) if error.kind() != ErrorKind::Remote => {}
             _ => {
                 self.late.fetch_add(1, Ordering::Relaxed);
                 self.give_back(end);
             }
         }
+    }
+
+    /// No thread waits any more for a call that had timed out.
+    pub(crate) fn finished(&self) {
+        self.finishing.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// True while a call that has timed out may run.
+    #[cfg(not(model))]
+    pub(crate) fn finishes(&self) -> bool {
+        self.finishing.load(Ordering::Relaxed) > 0
     }
 
     /// Serves the calls that come in over a lane until it ends. Calls that this thread makes meanwhile go over the lane as

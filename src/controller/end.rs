@@ -9,7 +9,8 @@ impl Controller {
     /// call fails.
     ///
     /// The executor has ended when this returns: it runs the dealloc actions that are left and exits, or is killed after two
-    /// seconds. Does nothing when the session is over.
+    /// seconds. If it runs a call that the host has abandoned, it is killed after a tenth of a second. Does nothing when the session
+    /// is over.
     ///
     /// # Examples
     ///

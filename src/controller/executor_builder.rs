@@ -12,7 +12,7 @@ use super::process::lane_opener::LaneOpener;
 use super::process::last_words::PROGRAM_VARIABLE;
 use super::process::supervisor::Supervisor;
 use super::published::{Publication, Publish};
-use super::remote::Starting;
+use super::remote::{Starting, Timeouts};
 use super::session::Controller;
 use crate::PerProt;
 use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT, Placement};
@@ -58,6 +58,7 @@ pub struct ExecutorBuilder {
     spin: Option<Duration>,
     inherits_descriptors: bool,
     start_timeout: Option<Duration>,
+    link_timeout: Option<Duration>,
     slab_bytes: SlabBytes,
     confinement: Confinement,
     publish: Option<Arc<Publish>>,
@@ -113,6 +114,30 @@ impl ExecutorBuilder {
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
         self.start_timeout = Some(timeout);
+        self
+    }
+
+    /// Sets how long a link may wait until the executor has looked its symbols up; without limit by default. A look-up opens shared
+    /// libraries, and runs their constructors. After that time the link fails ([`ErrorKind::Timeout`]). The next link tries again,
+    /// and the executor still opens the libraries meanwhile. A
+    /// [`SupervisedFunction::call_timeout`](super::SupervisedFunction::call_timeout) bounds the link that it makes as well.
+    ///
+    /// It does not cover initializers of linked code, which [`Dylib::initialize`](super::Dylib::initialize) runs.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # use farcall::controller::ExecutorBuilder;
+    /// use std::time::Duration;
+    /// let builder = ExecutorBuilder::new().this_program().link_timeout(Duration::from_secs(5));
+    /// let controller = builder.start()?;
+    /// assert!(controller.create_dylib("main").lookup("no_such_function").is_err());
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn link_timeout(mut self, timeout: Duration) -> Self {
+        self.link_timeout = Some(timeout);
         self
     }
 
@@ -342,6 +367,7 @@ impl ExecutorBuilder {
             Err(error) if error.is_disconnected() => {}
             sent => sent?,
         }
+        let timeouts = Timeouts { start: timeout, link: self.link_timeout };
         let Self { confinement, is_debuggable, .. } = *self;
         let starting = Starting {
             supervisor,
@@ -349,11 +375,12 @@ impl ExecutorBuilder {
             segment,
             end,
             deadline,
+            timeouts,
             program,
             confinement,
             is_debuggable,
         };
-        Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes, timeout, published })
+        Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes, published })
     }
 
     /// Tells readers of the publication that an executor was started because one had died.
@@ -416,7 +443,6 @@ pub struct Spawned {
     starting: Starting,
     slab: Slab,
     slab_bytes: SlabBytes,
-    timeout: Duration,
     published: Option<Arc<Publication>>,
 }
 
@@ -433,7 +459,7 @@ impl Spawned {
 
     /// As [`connect`](Spawned::connect), for a process that was started long ago: its time begins anew.
     pub(crate) fn connect_late(mut self) -> Result<Controller> {
-        self.starting.deadline = Deadline::after(self.timeout);
+        self.starting.deadline = Deadline::after(self.starting.timeouts.start);
         self.connect()
     }
 }

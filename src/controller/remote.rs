@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::process::crash_reports::CrashReports;
 use super::process::lane_opener::LaneOpener;
@@ -19,7 +20,7 @@ use crate::call::pipeline::Caller;
 use crate::call::{GracePeriod, LaneEnd};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::{END_TIMEOUT, PAGE_BYTES};
+use crate::limits::{ABANDONED_TIMEOUT, END_TIMEOUT, PAGE_BYTES};
 use crate::link::SymbolTable;
 use crate::shm::Segment;
 use crate::sps;
@@ -40,9 +41,19 @@ pub(crate) struct Starting {
     pub(crate) segment: Arc<Segment>,
     pub(crate) end: LaneEnd,
     pub(crate) deadline: Deadline,
+    pub(crate) timeouts: Timeouts,
     pub(crate) program: PathBuf,
     pub(crate) confinement: Confinement,
     pub(crate) is_debuggable: bool,
+}
+
+/// How long an executor may take. Its copies have as long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    /// Until it is ready.
+    pub(crate) start: Duration,
+    /// For the messages of a link, if there is a limit.
+    pub(crate) link: Option<Duration>,
 }
 
 /// A running executor. Dropping it ends the process.
@@ -53,6 +64,7 @@ pub(crate) struct Remote {
     crashes: CrashReports,
     supervisor: Supervisor,
     enforced: Enforced,
+    timeouts: Timeouts,
     /// How the host has ended the session.
     ended: OnceLock<&'static str>,
     /// What forks copies of the executor, once the host has taken a snapshot.
@@ -78,7 +90,8 @@ impl Remote {
     ///
     /// When the executor could not be started, ended early, is of another build, or is not ready in time. In a forked child.
     pub(crate) fn connect(starting: Starting) -> Result<Self> {
-        let Starting { supervisor, opener, segment, end, deadline, program, .. } = starting;
+        let Starting { supervisor, opener, segment, end, deadline, timeouts, program, .. } =
+            starting;
         let (confinement, is_debuggable) = (starting.confinement, starting.is_debuggable);
         if !supervisor.is_own() {
             return Err(forked());
@@ -102,28 +115,40 @@ impl Remote {
         let enforced = Enforced::from_number(confinement.level(), enforced);
         let offered = Arc::new(Offered { functions, values, triple, confinement, is_debuggable });
         let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote, freezes })
+        Ok(Self {
+            opener,
+            offered,
+            crashes,
+            supervisor,
+            enforced,
+            timeouts,
+            ended,
+            zygote,
+            freezes,
+        })
     }
 
-    /// Makes the executor a zygote. The session is over then. `freeze` stops all changes of its memory before, or allows them again
-    /// after a refusal.
+    /// Makes the executor a zygote. The session is over then. `freeze` stops all changes of its memory before, unless it returns false,
+    /// or allows them again after a refusal.
     ///
     /// # Errors
     ///
-    /// When the executor refuses; the session goes on then. When it ends, or does not answer in [`END_TIMEOUT`]. When the session is
-    /// over, as by another snapshot, or belongs to this process's parent.
-    pub(crate) fn freeze(&self, freeze: impl Fn(bool)) -> Result<()> {
+    /// When the executor or `freeze` refuses; the session goes on then. When it ends, or does not answer in [`END_TIMEOUT`]. When the
+    /// session is over, as by another snapshot, or belongs to this process's parent.
+    pub(crate) fn freeze(&self, freeze: impl Fn(bool) -> bool) -> Result<()> {
         self.origin().check()?;
         let frozen = self.try_freeze(freeze);
         frozen.map_err(|why| self.explain(why, Deadline::after(END_TIMEOUT)))
     }
 
-    fn try_freeze(&self, freeze: impl Fn(bool)) -> Result<()> {
+    fn try_freeze(&self, freeze: impl Fn(bool) -> bool) -> Result<()> {
         let _freezes = self.freezes.lock();
         if !self.is_open() {
             return Err(Error::disconnected("the session is over"));
         }
-        freeze(true);
+        if !freeze(true) {
+            return Err(Error::invalid("a link is under way, and a copy would not go on with it"));
+        }
         let pipelines = self.opener.pipelines();
         pipelines.callers().iter().for_each(|caller| caller.close());
         match Zygote::make(&self.opener, Deadline::after(END_TIMEOUT)) {
@@ -144,6 +169,21 @@ impl Remote {
         }
     }
 
+    /// Waits until no snapshot is being taken.
+    ///
+    /// # Errors
+    ///
+    /// When the session is over, as behind a snapshot.
+    pub(crate) fn check_not_frozen(&self) -> Result<()> {
+        drop(self.freezes.lock());
+        self.check_alive()
+    }
+
+    /// The deadline of a link whose caller waits up to `deadline`.
+    pub(crate) fn link_deadline(&self, deadline: Deadline) -> Deadline {
+        self.timeouts.link.map_or(deadline, |timeout| deadline.or_after(timeout))
+    }
+
     /// True when the executor has become a snapshot.
     pub(crate) fn is_frozen(&self) -> bool {
         self.zygote.get().is_some()
@@ -153,15 +193,20 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// When the zygote has ended or cannot fork, the kernel refuses a resource, or the copy is not ready by the deadline.
-    pub(crate) fn fork(&self, deadline: Deadline) -> Result<Self> {
+    /// When the zygote has ended or cannot fork, the kernel refuses a resource, or the copy is not ready in time.
+    pub(crate) fn fork(&self) -> Result<Self> {
+        let deadline = Deadline::after(self.timeouts.start);
         self.origin().check()?;
         let zygote = self.zygote.get().ok_or_else(|| Error::invalid("this is no snapshot"))?;
         let (ours, theirs) = socket::pair()?;
         let (segment, file) = segment::create(self.opener.spin())?;
         let opener = Arc::new(LaneOpener::of_copy(ours, &self.opener, &segment));
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
-        let pid = zygote.fork(theirs.as_fd(), file.as_fd(), deadline)?;
+        let pid = zygote.fork(theirs.as_fd(), file.as_fd(), deadline).map_err(|error| {
+            // A copy that is made late ends.
+            opener.close();
+            self.zygote_is_lost(error, deadline)
+        })?;
         // From here on only the copy has them.
         drop((theirs, file));
         let parent = Arc::clone(zygote) as Arc<dyn Parent>;
@@ -177,8 +222,27 @@ impl Remote {
         }
         opener.lanes().give_back(end);
         let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        let enforced = self.enforced.of_copy();
-        Ok(Self { opener, offered, crashes, supervisor, enforced, ended, zygote, freezes })
+        let (enforced, timeouts) = (self.enforced.of_copy(), self.timeouts);
+        Ok(Self {
+            opener,
+            offered,
+            crashes,
+            supervisor,
+            enforced,
+            timeouts,
+            ended,
+            zygote,
+            freezes,
+        })
+    }
+
+    /// The error of a zygote that does not answer any more, with its death.
+    fn zygote_is_lost(&self, error: Error, deadline: Deadline) -> Error {
+        let death = self.crashes.explain(error, &self.supervisor, deadline.or_after(END_TIMEOUT));
+        match death.death() {
+            Some(_) => death.during("the snapshot's process has ended"),
+            None => death,
+        }
     }
 
     /// The process that has the session. Its forked children use nothing of it.
@@ -223,6 +287,9 @@ impl Remote {
         args: &C::Args,
         deadline: Deadline,
     ) -> Result<C::Ret> {
+        if deadline == Deadline::SESSION_END {
+            return self.call::<C>(args);
+        }
         let result = self.call_wrapper_by(self.function::<C>()?, &sps::to_bytes(args), deadline)?;
         decode::<C>(&result)
     }
@@ -437,17 +504,26 @@ impl Remote {
     }
 
     /// Ends the session: calls under way fail, later ones are refused, and the executor exits. Kills the executor if it has not ended
-    /// after [`END_TIMEOUT`].
+    /// in [its time](Remote::end_timeout).
     pub(crate) fn close(&self) {
         if !self.supervisor.is_own() || self.ended.set("the session was closed").is_err() {
             return;
         }
+        let timeout = self.end_timeout();
         self.opener.end_calls();
         self.opener.close();
         let process = self.supervisor.process();
-        if process.end_by_itself().is_none() {
+        if process.end_by_itself(timeout).is_none() {
             process.kill();
             process.wait(Deadline::after(END_TIMEOUT));
+        }
+    }
+
+    /// The time in which the executor has to end by itself. It cannot end while it runs a call.
+    fn end_timeout(&self) -> Duration {
+        match self.opener.lanes().finishes() || self.opener.pipelines().are_held_up() {
+            true => ABANDONED_TIMEOUT,
+            false => END_TIMEOUT,
         }
     }
 }
@@ -458,10 +534,11 @@ impl Drop for Remote {
             // A forked child closes its descriptors and mappings. The session belongs to the parent.
             return;
         }
+        let timeout = self.end_timeout();
         self.opener.close();
         drop(self.zygote.take());
         if !self.supervisor.is_blind() {
-            self.supervisor.process().end_by_itself();
+            self.supervisor.process().end_by_itself(timeout);
         }
         self.opener.lanes().end_own();
     }
@@ -474,9 +551,11 @@ fn decode<C: Contract>(result: &[u8]) -> Result<C::Ret> {
 /// Starts a thread that waits for the answer of a call that timed out.
 fn finish_later(opener: Arc<LaneOpener>, end: LaneEnd) {
     let closer = end.with_transport(|lane| lane.closer());
+    let lanes = Arc::clone(opener.lanes());
     let body = move || opener.lanes().finish(end, &**opener.callbacks());
     let thread = std::thread::Builder::new().name("farcall-late".to_owned()).spawn(body);
     if thread.is_err() {
+        lanes.finished();
         // Without the thread the lane closes, and the executor's thread ends when the function returns.
         closer.close();
     }

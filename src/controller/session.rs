@@ -13,6 +13,7 @@ use super::memory::executor_memory::{ExecutorMemory, SlabBytes};
 use super::memory::native_memory::NativeMemory;
 use super::memory::slab::Slab;
 use super::process::handlers::{Function, HandlerResult, HandlerTag};
+use super::process::pipelines::OwnPipelines;
 use super::process::supervisor::Process;
 use super::published::{Publication, Shown};
 use super::remote::{Remote, Starting};
@@ -21,13 +22,13 @@ use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
 use crate::call::pipeline::Caller;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::sync::{Mutex, Ordering, fence};
+use crate::sync::{Ordering, fence};
 use crate::transport::Incoming;
 use crate::{ExecutorAddr, PerProt, trace};
 
 /// A session with an executor process. Cheap to clone. The session ends when its last clone is dropped, where each dylib, buffer,
 /// function and pipeline counts as a clone. The executor then runs the dealloc actions that are left and exits; the controller
-/// kills it after two seconds.
+/// kills it after two seconds, for which the drop waits. That is a tenth of a second if it still runs a call that the host has abandoned.
 ///
 /// In a forked child of this process, calls, links and allocations fail
 /// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)). A drop or a kill has no effect: the session and its memory belong
@@ -65,8 +66,8 @@ pub(crate) struct Session {
     pub(crate) retired: Retired,
     pub(crate) lazy: LazyFunctions,
     stubs: Stubs,
-    /// The pipeline of functions that were given none.
-    pipeline: Mutex<Option<Arc<Caller>>>,
+    /// The pipelines of functions that were given none.
+    pipelines: OwnPipelines,
     /// The session that has become the snapshot of which this executor is a copy. The zygote lives as long.
     pub(super) snapshot: Option<Arc<Session>>,
     /// What `farcall top` shows of the session, if the host wants that.
@@ -385,7 +386,7 @@ impl Session {
             retired: Retired::default(),
             lazy: LazyFunctions::default(),
             stubs: Stubs::default(),
-            pipeline: Mutex::default(),
+            pipelines: OwnPipelines::default(),
             snapshot,
         }
     }
@@ -478,31 +479,19 @@ impl Session {
         self.counted(|| self.remote().call_wrapper_by(function, args, deadline))
     }
 
-    /// The pipeline of functions that were given none. It is opened when it is needed first, and again after it has ended.
+    /// The pipeline of functions that were given none. It is opened when it is needed first, after it has ended, and when a call that
+    /// was abandoned holds it up.
     ///
     /// # Errors
     ///
-    /// When memory runs out, or the session is over.
+    /// When memory runs out, too many pipelines are held up, or the session is over.
     pub(crate) fn own_pipeline(&self) -> Result<Arc<Caller>> {
         self.remote().origin().check()?;
-        let open = |own: &Option<Arc<Caller>>| own.clone().filter(|caller| !caller.has_ended());
-        if let Some(caller) = open(&self.pipeline.lock()) {
-            return Ok(caller);
-        }
-        let opened = self.remote().open_pipeline()?;
-        let mut own = self.pipeline.lock();
-        let unused = match open(&own) {
-            // Another thread was faster.
-            Some(_) => Some(opened),
-            None => own.replace(opened),
-        };
-        let caller = own.clone();
-        drop(own);
-        if let Some(unused) = unused {
+        let close = |unused: &Caller| {
             unused.close();
-            self.remote().opener().pipelines().forget(&unused);
-        }
-        caller.ok_or_else(|| Error::disconnected("the session has no pipeline"))
+            self.remote().opener().pipelines().forget(unused);
+        };
+        self.pipelines.present(|| self.remote().open_pipeline(), close)
     }
 
     /// Calls a function of the contract that runs code of the program.

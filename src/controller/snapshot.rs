@@ -6,9 +6,7 @@ use super::dylibs::dylib::Dylib;
 use super::linker::linking::Linker;
 use super::memory::executor_memory::ExecutorMemory;
 use super::session::{Controller, Session};
-use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::START_TIMEOUT;
 use crate::sys::confine::confinement::ConfinementLevel;
 
 /// An executor at one moment, from which any number of copies start, each within some hundred microseconds.
@@ -61,7 +59,7 @@ impl Snapshot {
     ///
     /// The session goes on after these errors, apart from its pipelines:
     ///
-    /// - A call is under way.
+    /// - A call is under way, or a link that takes more memory.
     /// - The program has started threads of its own, which a copy would not have.
     /// - The executor is strictly confined, and so may not fork.
     /// - The kernel, or a filter of system calls, refuses `pidfd_getfd` (Linux 5.6).
@@ -93,10 +91,13 @@ impl Snapshot {
     ///
     /// # Errors
     ///
-    /// When the zygote has ended, the kernel refuses a process, memory or descriptors, or the copy is not ready in 10 seconds.
+    /// When the zygote has ended ([`Error::death`](crate::Error::death) says how), or the kernel refuses a process, memory or
+    /// descriptors. When the copy is not ready in 10 seconds, or in the time that
+    /// [`ExecutorBuilder::start_timeout`](super::ExecutorBuilder::start_timeout) sets. After that error more copies can be made, when a
+    /// zygote that was stopped goes on.
     pub fn spawn(&self) -> Result<Controller> {
         let snapshot = &self.session;
-        let remote = snapshot.remote().fork(Deadline::after(START_TIMEOUT))?;
+        let remote = snapshot.remote().fork()?;
         let memory = ExecutorMemory::of_copy(remote, snapshot.memory());
         let linker = Linker::of_copy(memory, &snapshot.linker);
         let published = snapshot.publication().map(Arc::clone);

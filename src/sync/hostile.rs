@@ -98,6 +98,10 @@ impl AtomicU64 {
         self.0.fetch_add(more, order)
     }
 
+    pub(crate) fn fetch_max(&self, other: u64, order: Ordering) -> u64 {
+        self.0.fetch_max(other, order)
+    }
+
     pub(crate) fn fetch_sub(&self, less: u64, order: Ordering) -> u64 {
         self.0.fetch_sub(less, order)
     }

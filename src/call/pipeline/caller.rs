@@ -202,10 +202,28 @@ impl Caller {
         }
     }
 
-    /// Stops waiting for the results that have not arrived at a completion: each is dropped and counted when it comes.
-    pub(crate) fn expire(&self, completion: &Completion) {
-        completion.lock().is_expired = true;
+    /// Stops waiting for the results that have not arrived at a completion: each is dropped and counted when it comes. True when
+    /// some may still come.
+    pub(crate) fn expire(&self, completion: &Completion) -> bool {
+        let is_missed = {
+            let mut state = completion.lock();
+            state.is_expired = true;
+            !state.has(usize::MAX)
+        };
         self.set_waiter(completion, None);
+        is_missed
+    }
+
+    /// Notes that the host has given a call of this pipeline up that it has waited for.
+    pub(crate) fn abandon(&self) {
+        // Relaxed: calls that another thread submits meanwhile may or may not count.
+        self.progress().abandoned.fetch_max(self.calls(), Ordering::Relaxed);
+    }
+
+    /// True while a call that the host has abandoned may hold up the calls behind it.
+    #[inline]
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.progress().abandoned.load(Ordering::Relaxed) > self.received() && !self.has_ended()
     }
 
     fn set_waiter(&self, completion: &Completion, waiter: Option<Waiter>) {

@@ -18,6 +18,8 @@ pub(super) struct Progress {
     pub(super) received: AtomicU64,
     /// Results that came after their calls had timed out.
     pub(super) late: AtomicU64,
+    /// Calls that were submitted when the host gave one of them up last.
+    pub(super) abandoned: AtomicU64,
     /// Completions for which a task waits.
     tasks: AtomicU64,
     /// What ends the receiver's waits, and wakes it to look.
@@ -35,6 +37,7 @@ impl Progress {
             submitted: AtomicU64::new(0),
             received: AtomicU64::new(0),
             late: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
             tasks: AtomicU64::new(0),
             lifeline,
             executor,

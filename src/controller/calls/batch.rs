@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::function_type::{Bytes, FunctionType};
-use super::handle::Handle;
+use super::handle::{Abandoned, Handle};
 use crate::call::pipeline::{Alike, Arrived, Completion};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -41,6 +41,7 @@ pub struct Batch<F: FunctionType = Bytes> {
     left: usize,
     /// A deadline has passed: results that come from now on are dropped.
     is_late: bool,
+    abandoned: Option<Abandoned>,
     form: F::Form,
 }
 
@@ -67,7 +68,14 @@ impl<F: FunctionType> Batch<F> {
     fn new(handle: &Arc<Handle>, completion: Arc<Completion>, left: usize, form: F::Form) -> Self {
         let handle = Arc::clone(handle);
         let (completion, arrived) = (Some(completion), Arrived::default());
-        Batch { handle, completion, arrived, left, is_late: false, form }
+        Batch { handle, completion, arrived, left, is_late: false, abandoned: None, form }
+    }
+
+    /// The same calls; `told` learns when they are abandoned.
+    pub(in crate::controller) fn telling(self, told: Option<Abandoned>) -> Self {
+        let mut batch = self;
+        batch.abandoned = told;
+        batch
     }
 
     /// The number of results that were not returned yet.
@@ -77,7 +85,8 @@ impl<F: FunctionType> Batch<F> {
     }
 
     /// Waits for all results that are left, for at most `timeout`. There is one for each call: an error of the kind
-    /// [`Timeout`](crate::ErrorKind::Timeout) for a call without a result. Such calls are treated as dropped.
+    /// [`Timeout`](crate::ErrorKind::Timeout) for a call without a result. Such calls are abandoned, as of
+    /// [`PendingCall`](super::PendingCall).
     pub fn wait_timeout(mut self, timeout: Duration) -> Vec<Result<F::Result>> {
         let deadline = Deadline::after(timeout);
         let mut results = Vec::with_capacity(self.left);
@@ -110,7 +119,9 @@ impl<F: FunctionType> Batch<F> {
             if !is_in_time && self.arrived.is_used_up() {
                 // What comes later would be taken for the result of a later call.
                 self.is_late = true;
-                return Some(Err(late()));
+                let why = late();
+                self.handle.abandon(completion, &why, self.abandoned.as_ref());
+                return Some(Err(why));
             }
         }
         self.arrived.next()

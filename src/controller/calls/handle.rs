@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 /// How long a task, or a thread that submits, may wait to learn how the executor died.
 pub(super) const POLL_TIMEOUT: Duration = Duration::from_millis(5);
 
+/// What is done when the host has given a submitted call up.
+pub(in crate::controller) type Abandoned = Arc<dyn Fn(&Error) + Send + Sync>;
+
 /// What the handles of a pipeline share.
 #[derive(Debug)]
 pub(super) struct Handle {
@@ -94,10 +97,20 @@ impl Handle {
         self.caller.poll()
     }
 
-    /// As [`Caller::expire`].
+    /// As [`Caller::expire`], for calls that the host does not wait for.
     pub(super) fn expire(&self, completion: &Completion) {
         if self.is_here() {
             self.caller.expire(completion);
+        }
+    }
+
+    /// The same for calls that the host has waited for, for this reason no longer. `told` learns it, unless all results are there.
+    pub(super) fn abandon(&self, completion: &Completion, why: &Error, told: Option<&Abandoned>) {
+        if self.caller.expire(completion) {
+            self.caller.abandon();
+            if let Some(told) = told {
+                told(why);
+            }
         }
     }
 
@@ -133,7 +146,7 @@ impl Drop for Handle {
         if self.is_session_own || !self.is_here() {
             return;
         }
-        self.caller.close();
         self.session.remote().opener().pipelines().forget(&self.caller);
+        self.caller.close();
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod function;
 pub(crate) mod function_type;
-mod handle;
+pub(super) mod handle;
 pub(crate) mod pending_call;
 pub(crate) mod pipeline;
 pub(crate) mod rows;

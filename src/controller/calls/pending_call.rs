@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::function_type::{Bytes, FunctionType};
-use super::handle::{Handle, POLL_TIMEOUT};
+use super::handle::{Abandoned, Handle, POLL_TIMEOUT};
 use crate::ExecutorAddr;
 use crate::call::pipeline::{Arrived, Completion};
 use crate::deadline::Deadline;
@@ -16,6 +16,11 @@ use crate::error::{Error, Result};
 
 /// A submitted call: wait for it, or poll it as a future, which needs no runtime. Dropping it does not stop the call; its result is
 /// dropped and counted ([`Stats::late`](crate::controller::Stats::late)).
+///
+/// A call is *abandoned* when a [`wait_timeout`](PendingCall::wait_timeout) ends without its result, or when it is dropped after it was
+/// polled. Later calls do not wait for it, unless they are submitted to the same [`Pipeline`](crate::controller::Pipeline) by name. In a
+/// supervised session it ends the executor, if the policy says so
+/// ([`kill_on_timeout`](crate::controller::RestartPolicy::kill_on_timeout)).
 ///
 /// # Examples
 ///
@@ -37,6 +42,9 @@ pub struct PendingCall<F: FunctionType = Bytes> {
     handle: Arc<Handle>,
     completion: Arc<Completion>,
     is_taken: bool,
+    /// A task has waited for it.
+    was_polled: bool,
+    abandoned: Option<Abandoned>,
     form: F::Form,
 }
 
@@ -50,7 +58,15 @@ impl<F: FunctionType> PendingCall<F> {
     ) -> Result<Self> {
         let handle = Arc::clone(handle);
         let completion = handle.submit([(target.get(), args)].into_iter())?;
-        Ok(PendingCall { handle, completion, is_taken: false, form })
+        let (is_taken, was_polled, abandoned) = (false, false, None);
+        Ok(PendingCall { handle, completion, is_taken, was_polled, abandoned, form })
+    }
+
+    /// The same call; `told` learns when it is abandoned.
+    pub(in crate::controller) fn telling(self, told: Option<Abandoned>) -> Self {
+        let mut call = self;
+        call.abandoned = told;
+        call
     }
 
     /// Waits for the result.
@@ -68,15 +84,17 @@ impl<F: FunctionType> PendingCall<F> {
     ///
     /// # Errors
     ///
-    /// As [`PendingCall::wait`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when no result arrives in time. The call is then treated
-    /// as dropped.
+    /// As [`PendingCall::wait`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when no result arrives in time. The call is abandoned
+    /// then.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<F::Result> {
         let deadline = Deadline::after(timeout);
         if self.handle.wait(&self.completion, 1, deadline) {
-            self.take(deadline)
-        } else {
-            Err(Error::timeout(format!("the submitted call did not return within {timeout:?}")))
+            return self.take(deadline);
         }
+        let why = Error::timeout(format!("the submitted call did not return within {timeout:?}"));
+        self.is_taken = true;
+        self.handle.abandon(&self.completion, &why, self.abandoned.as_ref());
+        Err(why)
     }
 
     fn take(&mut self, deadline: Deadline) -> Result<F::Result> {
@@ -94,6 +112,7 @@ impl<F: FunctionType> Future for PendingCall<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if self.handle.poll_for(&self.completion, context).is_pending() {
+            self.was_polled = true;
             return match self.handle.attend() {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Err(error)),
@@ -106,9 +125,14 @@ impl<F: FunctionType> Future for PendingCall<F> {
 
 impl<F: FunctionType> Drop for PendingCall<F> {
     fn drop(&mut self) {
-        if !self.is_taken {
-            self.handle.expire(&self.completion);
+        if self.is_taken {
+            return;
         }
+        if !self.was_polled {
+            return self.handle.expire(&self.completion);
+        }
+        let why = Error::timeout("the submitted call was dropped before it had returned");
+        self.handle.abandon(&self.completion, &why, self.abandoned.as_ref());
     }
 }
 

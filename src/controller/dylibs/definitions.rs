@@ -30,6 +30,11 @@ impl Definitions {
         Arc::make_mut(&mut self.later).insert(name, definition)
     }
 
+    /// Removes a definition that was inserted.
+    pub(super) fn remove(&mut self, name: &str) {
+        Arc::make_mut(&mut self.later).remove(name);
+    }
+
     /// Adds the definitions of a link.
     ///
     /// # Errors

@@ -17,7 +17,8 @@ use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
 use crate::controller::process::handlers::Function;
 use crate::controller::session::{Controller, Session, exit_status};
-use crate::error::{Error, Result};
+use crate::deadline::Deadline;
+use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Archive, Archives, Definition, Export, External, LinkGraph, ObjectFile};
 use crate::sps::Bytes;
 use crate::sync::{Mutex, MutexGuard};
@@ -146,6 +147,14 @@ impl Dylib {
         state.symbols.insert(name, definition)
     }
 
+    /// Makes the dylib define a name no more that it defines as this address.
+    pub(crate) fn undefine(&self, name: &str, address: ExecutorAddr) {
+        let mut state = self.lock();
+        if state.symbols.get(name).is_some_and(|definition| definition.address == address) {
+            state.symbols.remove(name);
+        }
+    }
+
     /// The dylib with what it has linked, in a session whose executor is a copy.
     pub(crate) fn with_session(&self, session: &Arc<Session>) -> Self {
         let own = self.lock();
@@ -226,7 +235,8 @@ impl Dylib {
         if libraries.is_empty() {
             return Ok(());
         }
-        let opened = self.session.linker.look_up(libraries, &mut placement, Vec::new());
+        let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
+        let opened = self.session.linker.look_up(libraries, &mut placement, Vec::new(), deadline);
         opened.map(drop).map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
@@ -239,8 +249,9 @@ impl Dylib {
     /// - Undefined symbols; the error lists all of them.
     /// - A relocation that cannot be made.
     /// - Memory runs out.
+    /// - The executor does not answer in time ([`ExecutorBuilder::link_timeout`](crate::controller::ExecutorBuilder::link_timeout)).
     ///
-    /// The added objects are dropped then; earlier links stay.
+    /// The added objects are dropped then, unless time was over; earlier links stay.
     pub fn link(&self) -> Result<LinkReport> {
         self.link_with(&mut |_| {})
     }
@@ -251,9 +262,10 @@ impl Dylib {
     ///
     /// As [`Dylib::link`].
     pub fn link_with(&self, ended: &mut dyn FnMut(LinkStep)) -> Result<LinkReport> {
+        let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
         self.linking
-            .acquire()
-            .and_then(|linking| self.link_pending(&linking, ended))
+            .acquire_by(deadline)
+            .and_then(|linking| self.link_pending(&linking, deadline, ended))
             .map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
@@ -265,7 +277,13 @@ impl Dylib {
     /// dylib calls, when the symbol is not linked yet. When the executor has ended ([`Error::death`]), or the session is over
     /// ([`Error::is_disconnected`]).
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
-        match self.linking.acquire() {
+        self.lookup_by(name, Deadline::SESSION_END)
+    }
+
+    /// The same, up to the deadline.
+    pub(crate) fn lookup_by(&self, name: &str, deadline: Deadline) -> Result<ExecutorAddr> {
+        let deadline = self.session.remote().link_deadline(deadline);
+        match self.linking.acquire_by(deadline) {
             Ok(linking) => {
                 {
                     let mut state = self.lock();
@@ -273,7 +291,7 @@ impl Dylib {
                         state.pending.get_or_insert_default().want(name)?;
                     }
                 }
-                let linked = self.link_pending(&linking, &mut |_| {});
+                let linked = self.link_pending(&linking, deadline, &mut |_| {});
                 linked.map_err(|error| error.during(format_args!("linking {}", self.name)))?;
             }
             Err(_) if self.lock().symbols.get(name).is_some() => {}
@@ -377,6 +395,7 @@ impl Dylib {
     fn link_pending(
         &self,
         _linking: &LinkGuard<'_>,
+        deadline: Deadline,
         ended: &mut dyn FnMut(LinkStep),
     ) -> Result<LinkReport> {
         let mut report = LinkReport::default();
@@ -398,10 +417,14 @@ impl Dylib {
         let _span = trace::link(&self.name);
 
         let started = Instant::now();
-        let mut requirements = self.resolve(&mut graph, &mut placement)?;
-        self.session
-            .linker
-            .resolve_threads(&mut graph, std::mem::take(&mut requirements.threads))?;
+        let requirements = self.resolve(&mut graph, &mut placement, deadline);
+        let requirements = match requirements {
+            Err(error) if error.kind() == ErrorKind::Timeout => {
+                self.put_back(graph, handlers);
+                return Err(error);
+            }
+            requirements => requirements?,
+        };
         report.look_up = started.elapsed();
         ended(LinkStep::LookUp);
 
@@ -449,9 +472,22 @@ impl Dylib {
         Ok(report)
     }
 
-    /// Finds the names that the graph does not define: in the dylib first, then in the executor with one message. Returns the
-    /// other requirements of the link.
-    fn resolve(&self, graph: &mut LinkGraph, placement: &mut Placement) -> Result<Requirements> {
+    /// Keeps what was not linked in time for the next link, unless another thread has added objects for that.
+    fn put_back(&self, graph: LinkGraph, handlers: DefinedHandlers) {
+        let mut state = self.lock();
+        if state.pending.is_none() {
+            (state.pending, state.handlers) = (Some(graph), handlers);
+        }
+    }
+
+    /// Finds the names that the graph does not define: in the dylib first, then in the executor with one message, and one more for
+    /// thread-locals. Returns the other requirements of the link.
+    fn resolve(
+        &self,
+        graph: &mut LinkGraph,
+        placement: &mut Placement,
+        deadline: Deadline,
+    ) -> Result<Requirements> {
         let mut wanted = Vec::new();
         let mut requirements = Requirements::default();
         let libraries = {
@@ -484,10 +520,18 @@ impl Dylib {
             }
             std::mem::take(&mut state.libraries)
         };
+        let threads = std::mem::take(&mut requirements.threads);
         if wanted.is_empty() && libraries.is_empty() {
+            self.session.linker.resolve_threads(graph, threads, deadline)?;
             return Ok(requirements);
         }
-        let (wanted, found) = self.session.linker.look_up(libraries, placement, wanted)?;
+        let again = libraries.clone();
+        let looked_up = self.session.linker.look_up(libraries, placement, wanted, deadline);
+        let (wanted, found) = looked_up.inspect_err(|error| {
+            if error.kind() == ErrorKind::Timeout {
+                self.lock().libraries.splice(..0, again);
+            }
+        })?;
         let mut missing = Vec::new();
         for ((name, required, _), found) in wanted.into_iter().zip(found) {
             match found {
@@ -498,7 +542,11 @@ impl Dylib {
                 None => {}
             }
         }
-        if missing.is_empty() { Ok(requirements) } else { Err(Error::symbols_not_found(missing)) }
+        if !missing.is_empty() {
+            return Err(Error::symbols_not_found(missing));
+        }
+        self.session.linker.resolve_threads(graph, threads, deadline)?;
+        Ok(requirements)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

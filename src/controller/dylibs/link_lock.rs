@@ -6,6 +6,7 @@
 
 use std::thread::{self, ThreadId};
 
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::origin::Origin;
@@ -38,6 +39,15 @@ impl LinkLock {
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) when the calling thread has the lock, and in a forked child, where
     /// no thread may be left that gives it back.
     pub(crate) fn acquire(&self) -> Result<LinkGuard<'_>> {
+        self.acquire_by(Deadline::SESSION_END)
+    }
+
+    /// The same, up to the deadline.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire); [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the deadline passes first.
+    pub(crate) fn acquire_by(&self, deadline: Deadline) -> Result<LinkGuard<'_>> {
         self.origin.check()?;
         let this = thread::current().id();
         let mut state = self.state.lock();
@@ -47,8 +57,15 @@ impl LinkLock {
                     "this thread is linking the dylib: a handler that the link calls cannot link or clear it",
                 ));
             }
+            let left = deadline.left();
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Error::timeout("another thread is linking the dylib"));
+            }
             state.waiting += 1;
-            state = self.free.wait(state);
+            state = match left {
+                None => self.free.wait(state),
+                Some(left) => self.free.wait_timeout(state, left).0,
+            };
             state.waiting -= 1;
         }
         state.owner = Some(this);

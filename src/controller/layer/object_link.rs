@@ -20,6 +20,7 @@ use crate::call::contract::Placement;
 use crate::controller::dylibs::defined_handlers::DefinedHandlers;
 use crate::controller::linker::linking::{Requirements, Suspended};
 use crate::controller::linker::object_plugin::ObjectPlugin;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::jit::{
     DependencyGroup, JITDylib, LookupKind, MaterializationResponsibility, Symbol, SymbolFlags,
@@ -138,7 +139,9 @@ impl Link {
             return self.fail(Error::symbols_not_found(missing));
         }
         let outside = std::mem::take(&mut self.requirements.threads);
-        if let Err(error) = self.layer.session.linker.resolve_threads(&mut graph, outside) {
+        let deadline = self.layer.session.remote().link_deadline(Deadline::SESSION_END);
+        if let Err(error) = self.layer.session.linker.resolve_threads(&mut graph, outside, deadline)
+        {
             return self.fail(error);
         }
         let all = wanted.iter().chain(&wanted_threads);

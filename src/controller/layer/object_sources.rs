@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::object_layer::ObjectLayer;
 use crate::call::contract::{Placement, Wanted};
 use crate::controller::session::{Controller, Session};
+use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Result};
 use crate::jit::{
     DefinitionGenerator, GeneratorRequest, LookupKind, Symbol, SymbolFlags, SymbolLookupFlags,
@@ -57,7 +58,9 @@ impl ProcessSymbols {
         };
         let wanted: Vec<Wanted> = request.names().iter().map(wanted).collect();
         let mut placement = self.placement;
-        let (wanted, found) = self.session.linker.look_up(Vec::new(), &mut placement, wanted)?;
+        let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
+        let linker = &self.session.linker;
+        let (wanted, found) = linker.look_up(Vec::new(), &mut placement, wanted, deadline)?;
         let found = wanted.into_iter().zip(found).filter_map(|((name, ..), found)| {
             let (address, is_function) = found?;
             let mut symbol = Symbol::exported(address);

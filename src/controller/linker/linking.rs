@@ -16,6 +16,7 @@ use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::pages::Pages;
 use crate::controller::process::handlers::HandlerTag;
+use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
@@ -264,17 +265,22 @@ impl Linker {
         Ok((layout, tls))
     }
 
-    /// Looks symbols up in the executor. Code in the near slab may require, within reach, variables that other code had moved
-    /// below 2 GiB. Then `placement` becomes low, and a second message asks again.
+    /// Looks symbols up in the executor, up to the deadline. Code in the near slab may require, within reach, variables that other
+    /// code had moved below 2 GiB. Then `placement` becomes low, and a second message asks again.
     pub(crate) fn look_up(
         &self,
         libraries: Vec<String>,
         placement: &mut Placement,
         wanted: Vec<Wanted>,
+        deadline: Deadline,
     ) -> Result<(Vec<Wanted>, Vec<Option<Found>>)> {
         let _span = trace::look_up(wanted.len());
         let mut query = (libraries, *placement, wanted);
-        let mut found = self.memory.remote().call::<DylibLookup>(&query)?;
+        let look_up = |query: &_| {
+            let found = self.memory.remote().call_by::<DylibLookup>(query, deadline);
+            found.map_err(late)
+        };
+        let mut found = look_up(&query)?;
         let is_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {
             Some((address, is_function)) => {
                 *narrow && !is_function && address.get() < LOW_ADDRESS_END
@@ -284,7 +290,7 @@ impl Linker {
         if *placement == Placement::Near && query.2.iter().zip(&found).any(is_moved) {
             *placement = Placement::Low;
             query = (Vec::new(), *placement, query.2);
-            found = self.memory.remote().call::<DylibLookup>(&query)?;
+            found = look_up(&query)?;
         }
         let wanted = query.2;
         if found.len() != wanted.len() {
@@ -299,12 +305,18 @@ impl Linker {
 
     /// Finds thread-locals in the executor's shared libraries. Few programs refer to any; those that do cost one message more.
     /// The layout refuses names that remain undefined.
-    pub(crate) fn resolve_threads(&self, graph: &mut LinkGraph, names: Vec<String>) -> Result<()> {
+    pub(crate) fn resolve_threads(
+        &self,
+        graph: &mut LinkGraph,
+        names: Vec<String>,
+        deadline: Deadline,
+    ) -> Result<()> {
         if names.is_empty() {
             return Ok(());
         }
         let query = (names,);
-        let found = self.memory.remote().call::<ThreadLookup>(&query)?;
+        let found = self.memory.remote().call_by::<ThreadLookup>(&query, deadline);
+        let found = found.map_err(late)?;
         for (name, distance) in query.0.iter().zip(found) {
             if let Some(distance) = distance {
                 let address = ExecutorAddr::new(distance.cast_unsigned());
@@ -402,6 +414,17 @@ impl Linker {
         R::Args: Encode,
     {
         Ok((self.memory.remote().function::<R>()?, Bytes(sps::to_bytes(args))))
+    }
+}
+
+/// Says for what a link has waited, if the deadline has passed.
+fn late(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Timeout => error.during(
+            "the executor did not look symbols up in time (ExecutorBuilder::link_timeout, or that of the call): a constructor of a \
+             shared library may hang, or the process may be stopped",
+        ),
+        _ => error,
     }
 }
 

@@ -107,10 +107,15 @@ impl ExecutorMemory {
         }
     }
 
-    /// Allocates and frees nothing from now on, or does so again.
-    pub(crate) fn freeze(&self, is_frozen: bool) {
-        let _reserving = self.reserving.lock();
+    /// Allocates and frees nothing from now on, or does so again. False when another thread reserves a slab: nothing has changed
+    /// then. That thread waits until no snapshot is being taken.
+    pub(crate) fn freeze(&self, is_frozen: bool) -> bool {
+        let reserving = self.reserving.try_lock();
+        if is_frozen && reserving.is_none() {
+            return false;
+        }
         self.reserved().for_each(|slab| slab.freeze(is_frozen));
+        true
     }
 
     /// A number for code that was written outside of an allocation, as of [`Pages::number`].
@@ -188,6 +193,8 @@ impl ExecutorMemory {
     ) -> Result<&Slab> {
         self.remote.origin().check()?;
         let _reserving = self.reserving.lock();
+        // While a snapshot is taken nothing is allocated.
+        self.remote.check_not_frozen()?;
         // Another thread may have reserved one meanwhile.
         if let Some(slab) = self.allocate_in_slabs(placement, bytes, stored, pages)? {
             return Ok(slab);

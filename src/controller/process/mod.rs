@@ -7,6 +7,6 @@ pub(crate) mod handlers;
 pub(crate) mod lane_opener;
 pub(crate) mod last_words;
 mod live_code;
-mod pipelines;
+pub(crate) mod pipelines;
 pub(crate) mod supervisor;
 pub(crate) mod zygote;

@@ -1,9 +1,10 @@
-//! The open pipelines of a session.
+//! The open pipelines of a session, and its own ones among them.
 
 use std::sync::{Arc, Weak};
 
 use crate::call::pipeline::Caller;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::limits::LANES_MAX;
 use crate::sync::Mutex;
 
 /// The open pipelines of a session.
@@ -17,6 +18,18 @@ struct Open {
     is_closed: bool,
     /// Calls, and late results, of pipelines that were removed.
     removed: [u64; 2],
+    /// A pipeline was removed while a call that was abandoned held it up.
+    has_left_one: bool,
+}
+
+/// The pipelines of functions that were given none: one, and those that calls hold up which the host has abandoned.
+#[derive(Debug, Default)]
+pub(crate) struct OwnPipelines(Mutex<Own>);
+
+#[derive(Debug, Default)]
+struct Own {
+    present: Option<Arc<Caller>>,
+    others: Vec<Arc<Caller>>,
 }
 
 impl Pipelines {
@@ -46,6 +59,12 @@ impl Pipelines {
         self.0.lock().callers.iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// True while a call that the host has abandoned may run.
+    pub(crate) fn are_held_up(&self) -> bool {
+        let has_left_one = self.0.lock().has_left_one;
+        has_left_one || self.callers().iter().any(|caller| stays_held_up(caller))
+    }
+
     /// Calls submitted so far, and results that arrived after their calls had timed out or were dropped.
     pub(crate) fn sums(&self) -> [u64; 2] {
         let open = self.0.lock();
@@ -56,13 +75,96 @@ impl Pipelines {
 
     /// Removes a pipeline that was closed.
     pub(crate) fn forget(&self, caller: &Caller) {
+        let is_held_up = stays_held_up(caller);
         let mut open = self.0.lock();
         let counts = [caller.calls(), caller.late()];
         for (sum, more) in open.removed.iter_mut().zip(counts) {
             *sum = sum.wrapping_add(more);
         }
+        open.has_left_one |= is_held_up;
         open.callers.retain(|other| !std::ptr::eq(other.as_ptr(), caller));
     }
+}
+
+impl OwnPipelines {
+    /// The pipeline for the next call, which no abandoned call holds up. `open` opens another, if needed, and `close` closes what
+    /// is not needed.
+    ///
+    /// # Errors
+    ///
+    /// As `open`; when [`LANES_MAX`] pipelines are held up.
+    pub(crate) fn present(
+        &self,
+        open: impl FnOnce() -> Result<Arc<Caller>>,
+        close: impl FnOnce(&Caller),
+    ) -> Result<Arc<Caller>> {
+        if let Some(caller) = self.0.lock().present.as_ref().filter(|caller| is_free(caller)) {
+            return Ok(Arc::clone(caller));
+        }
+        // Late results may be there, which no thread has received.
+        let known = self.0.lock().all();
+        known.iter().for_each(|caller| _ = caller.poll());
+        if let Some(caller) = self.0.lock().change()? {
+            return Ok(caller);
+        }
+        let opened = open()?;
+        let mut own = self.0.lock();
+        match own.change()? {
+            // Another thread was faster.
+            Some(caller) => {
+                drop(own);
+                close(&opened);
+                Ok(caller)
+            }
+            None => {
+                own.present = Some(Arc::clone(&opened));
+                Ok(opened)
+            }
+        }
+    }
+}
+
+impl Own {
+    fn all(&self) -> Vec<Arc<Caller>> {
+        self.present.iter().chain(&self.others).map(Arc::clone).collect()
+    }
+
+    /// Makes a pipeline that is not held up the present one.
+    ///
+    /// # Errors
+    ///
+    /// When too many are held up.
+    fn change(&mut self) -> Result<Option<Arc<Caller>>> {
+        self.others.retain(|caller| !caller.has_ended());
+        match self.present.take() {
+            Some(caller) if is_free(&caller) => self.present = Some(caller),
+            Some(caller) if !caller.has_ended() => self.others.push(caller),
+            _ => {}
+        }
+        if self.present.is_none()
+            && let Some(at) = self.others.iter().position(is_free)
+        {
+            self.present = Some(self.others.swap_remove(at));
+        }
+        if self.present.is_none() && self.others.len() >= LANES_MAX {
+            return Err(Error::exhausted(format!(
+                "{LANES_MAX} submitted calls were abandoned and have not returned; end the executor, or wait for them"
+            )));
+        }
+        Ok(self.present.clone())
+    }
+}
+
+/// True while a pipeline is held up, also when its late results are received.
+fn stays_held_up(caller: &Caller) -> bool {
+    caller.is_held_up() && {
+        caller.poll();
+        caller.is_held_up()
+    }
+}
+
+fn is_free(caller: &Arc<Caller>) -> bool {
+    !caller.has_ended() && !caller.is_held_up()
 }
 
 fn gone() -> Error {

@@ -1,6 +1,7 @@
 //! A zygote as the controller has it: a socket over which it asks for copies.
 //!
-//! Each request for a copy has one answer, in order. A zygote that does not answer in time gets no further request.
+//! Each request for a copy has one answer, in order. The next request first takes the answers that came too late. Their copies end by
+//! themselves: no process has the other ends of their sockets.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -18,9 +19,8 @@ use crate::sys::process::dying;
 #[derive(Debug)]
 pub(crate) struct Zygote {
     socket: Identified,
-    /// Locked from a request to its answer. True when an answer has not come in time: a later one would be taken for that of
-    /// another request.
-    is_silent: Mutex<bool>,
+    /// Locked from a request to its answer. How many earlier requests were not answered in time, and may be still.
+    owed: Mutex<usize>,
 }
 
 /// The executor has not become a zygote.
@@ -48,7 +48,7 @@ impl Zygote {
         drop(theirs);
         let answer = answer(ours.as_fd(), FROZEN, deadline).map_err(lost)?;
         match answer.number {
-            0 => Ok(Self { socket: Identified::new(ours), is_silent: Mutex::default() }),
+            0 => Ok(Self { socket: Identified::new(ours), owed: Mutex::default() }),
             number => Err(NotFrozen {
                 why: Error::invalid(format!("the executor refuses a snapshot: {}", answer.text)),
                 is_lost: number != NOT_FROZEN,
@@ -67,20 +67,32 @@ impl Zygote {
         segment: BorrowedFd<'_>,
         deadline: Deadline,
     ) -> Result<i32> {
-        let mut is_silent = self.is_silent.lock();
-        if *is_silent || deadline.has_passed() {
+        let mut owed = self.owed.lock();
+        if deadline.has_passed() {
             return Err(silent());
         }
-        let socket = self.socket.file()?;
-        let sent = socket::send(socket, FORK, 0, &[control, segment], deadline);
-        let answered =
-            sent.and_then(|()| answer(socket, FORK, deadline).inspect_err(|_| *is_silent = true));
-        let told =
-            answered.map_err(|error| if error.is_disconnected() { ended() } else { error })?;
-        match i32::try_from(told.number) {
-            Ok(pid) if pid > 0 => Ok(pid),
-            _ => Err(Error::exhausted(format!("the zygote makes no copy: {}", told.text))),
+        let asked = self.ask(&mut owed, &[control, segment], deadline);
+        let told = asked.map_err(|error| if error.is_disconnected() { ended() } else { error })?;
+        match copy(&told) {
+            Some(pid) => Ok(pid),
+            None => Err(Error::exhausted(format!("the zygote makes no copy: {}", told.text))),
         }
+    }
+
+    fn ask(&self, owed: &mut usize, files: &[BorrowedFd<'_>], deadline: Deadline) -> Result<Told> {
+        let socket = self.socket.file()?;
+        while *owed > 0 {
+            let late = answer(socket, FORK, deadline)?;
+            *owed -= 1;
+            if let Some(pid) = copy(&late) {
+                self.collect(pid);
+            }
+        }
+        socket::send(socket, FORK, 0, files, deadline)?;
+        *owed += 1;
+        let told = answer(socket, FORK, deadline)?;
+        *owed -= 1;
+        Ok(told)
     }
 }
 
@@ -96,6 +108,11 @@ impl Parent for Zygote {
             .and_then(|socket| socket::send(socket, COLLECT, number, &[], Deadline::now()));
         ended
     }
+}
+
+/// The number of the copy that an answer tells of.
+fn copy(told: &Told) -> Option<i32> {
+    i32::try_from(told.number).ok().filter(|pid| *pid > 0)
 }
 
 /// Waits for the answer with this letter.
@@ -120,5 +137,7 @@ fn ended() -> Error {
 }
 
 fn silent() -> Error {
-    Error::timeout("the snapshot's process does not answer")
+    Error::timeout(
+        "the snapshot's process does not answer: it may be stopped; copies can be made again when it goes on",
+    )
 }

@@ -11,6 +11,7 @@ use crate::controller::hotswap::Redirectable;
 use crate::controller::region::AttachedRegion;
 use crate::controller::session::Controller;
 use crate::error::{Error, Result};
+use crate::link::External;
 use crate::sync::Mutex;
 
 /// A dylib of all executors, one after the other.
@@ -42,6 +43,9 @@ pub(super) struct Implementation {
     pub(super) version: u64,
 }
 
+/// The number of a dylib, and the name of a redirected function that it defines.
+type StubName = (u64, Arc<str>);
+
 /// What a step does in an executor.
 type Take = dyn Fn(&Generation) -> Result<()> + Send + Sync;
 
@@ -52,6 +56,8 @@ pub(super) struct Generation {
     pub(super) started: Instant,
     dylibs: Mutex<HashMap<u64, Arc<Dylib>>>,
     redirectables: Mutex<HashMap<u64, Arc<Redirectable>>>,
+    /// The stubs of removed functions, by dylib and name. A function that is called so again has the stub again, which old code calls.
+    removed: Mutex<HashMap<StubName, Arc<Redirectable>>>,
     /// Attached until the executor ends.
     attached: Mutex<Vec<AttachedRegion>>,
     /// Why the session has killed the executor, if it has.
@@ -71,6 +77,7 @@ impl Generation {
             started,
             dylibs: Mutex::default(),
             redirectables: Mutex::default(),
+            removed: Mutex::default(),
             attached: Mutex::default(),
             killed: OnceLock::new(),
         };
@@ -118,8 +125,48 @@ impl Generation {
         self.redirectables.lock().get(&number).cloned()
     }
 
-    pub(super) fn add_redirectable(&self, number: u64, redirectable: Redirectable) {
-        self.redirectables.lock().insert(number, Arc::new(redirectable));
+    /// Makes a redirected function, which leads to `address`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dylib::create_redirectable`].
+    pub(super) fn create_redirectable(
+        &self,
+        number: u64,
+        home: &Named,
+        name: &Arc<str>,
+        address: ExecutorAddr,
+    ) -> Result<()> {
+        let dylib = self.dylib(home);
+        let removed = self.removed.lock().remove(&(home.number, Arc::clone(name)));
+        let stub = match removed {
+            None => Arc::new(dylib.create_redirectable(name, address)?),
+            Some(stub) => {
+                stub.redirect(address)?;
+                dylib.define(name, External { callable: true, ..stub.address().into() })?;
+                stub
+            }
+        };
+        self.redirectables.lock().insert(number, stub);
+        Ok(())
+    }
+
+    /// Removes a redirected function, whose name can be defined again. Code that calls it crashes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Redirectable::redirect`].
+    pub(super) fn remove_redirectable(
+        &self,
+        number: u64,
+        home: &Named,
+        name: &Arc<str>,
+    ) -> Result<()> {
+        let Some(stub) = self.redirectables.lock().remove(&number) else { return Ok(()) };
+        let redirected = stub.redirect(ExecutorAddr::NULL);
+        self.dylib(home).undefine(name, stub.address());
+        self.removed.lock().insert((home.number, Arc::clone(name)), stub);
+        redirected.map(drop)
     }
 
     pub(super) fn hold(&self, region: AttachedRegion) {

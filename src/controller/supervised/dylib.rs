@@ -149,12 +149,15 @@ impl SupervisedDylib {
         SupervisedFunction::new(&self.members, self.named.clone(), name, form)
     }
 
-    /// As [`Dylib::clear`] in each executor, and forgets what was added.
+    /// As [`Dylib::clear`] in each executor, and forgets what was added, redirected functions as well.
     ///
     /// # Errors
     ///
-    /// The first of [`Dylib::clear`]. What was added is forgotten all the same.
+    /// When a redirected function of another dylib leads to this one
+    /// ([`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument)): nothing has changed then, and the error names the
+    /// function. Otherwise the first of [`Dylib::clear`]; what was added is forgotten all the same.
     pub fn clear(&self) -> Result<()> {
+        let _clearing = self.members.leads().clear(&self.named)?;
         self.members.forget(self.named.number);
         self.members.for_each(|generation| generation.dylib(&self.named).clear())
     }

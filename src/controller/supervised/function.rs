@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::contents::{Generation, Named};
 use super::members::{Lease, Members};
+use crate::controller::calls::handle::Abandoned;
 use crate::controller::calls::{Batch, Function, FunctionType, PendingCall};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Result};
@@ -43,7 +44,8 @@ type Known<F> = Mutex<Option<Arc<Bound<F>>>>;
 struct Bound<F: FunctionType> {
     generation: Arc<Generation>,
     function: Function<F>,
-    kills_on_timeout: bool,
+    /// Kills the executor when a call has timed out, if the policy says so.
+    late: Option<Abandoned>,
 }
 
 impl<F: FunctionType> SupervisedFunction<F> {
@@ -76,9 +78,9 @@ impl<F: FunctionType> SupervisedFunction<F> {
         self.leased(Deadline::SESSION_END, |bound| bound.function.call_with(arguments))
     }
 
-    /// As [`call`](SupervisedFunction::call), for at most `timeout`. That covers a wait for a free executor of the pool or for
-    /// another thread's start of an executor, and the policy's pause. A start by this thread has a timeout of its own
-    /// ([`start_timeout`](crate::controller::ExecutorBuilder::start_timeout)).
+    /// As [`call`](SupervisedFunction::call), for at most `timeout`. That covers linking the function's dylib. It covers a wait for a free
+    /// executor of the pool or for another thread's start of an executor, and the policy's pause. A start by this thread has a
+    /// timeout of its own ([`start_timeout`](crate::controller::ExecutorBuilder::start_timeout)).
     ///
     /// # Errors
     ///
@@ -94,9 +96,9 @@ impl<F: FunctionType> SupervisedFunction<F> {
             let result = bound.function.call_by(arguments, deadline);
             if let Err(error) = &result
                 && error.kind() == ErrorKind::Timeout
-                && bound.kills_on_timeout
+                && let Some(late) = &bound.late
             {
-                bound.generation.kill(error);
+                late(error);
             }
             result
         })
@@ -163,13 +165,16 @@ impl<F: FunctionType> SupervisedFunction<F> {
         Ok(self.any()?.function.clone())
     }
 
-    /// As [`Function::submit`], in the present executor. In a pool each executor gets a call in turn, free or not.
+    /// As [`Function::submit`], in the present executor. In a pool each executor gets a call in turn, free or not. By the policy
+    /// ([`kill_on_timeout`](super::RestartPolicy::kill_on_timeout)) the executor is killed when the call is abandoned
+    /// ([`PendingCall`]).
     ///
     /// # Errors
     ///
     /// As [`Function::submit`], and as [`call`](SupervisedFunction::call) for the executor and the look-up.
     pub fn submit(&self, arguments: F::Arguments<'_>) -> Result<PendingCall<F>> {
-        self.any()?.function.submit(arguments)
+        let bound = self.any()?;
+        Ok(bound.function.submit(arguments)?.telling(bound.late.clone()))
     }
 
     /// As [`Function::batch`], in the present executor. In a pool each executor gets a batch in turn, free or not.
@@ -181,7 +186,8 @@ impl<F: FunctionType> SupervisedFunction<F> {
         &self,
         arguments: impl IntoIterator<Item = F::Arguments<'a>>,
     ) -> Result<Batch<F>> {
-        self.any()?.function.batch(arguments)
+        let bound = self.any()?;
+        Ok(bound.function.batch(arguments)?.telling(bound.late.clone()))
     }
 
     /// The function in an executor for calls that wait for no other.
@@ -242,14 +248,20 @@ impl<F: FunctionType> SupervisedFunction<F> {
         let shared = &self.members.all()[member];
         let generation = shared.present(deadline)?;
         let dylib = generation.dylib(&self.dylib);
-        let address = dylib.lookup(&self.name)?;
+        let killed = Arc::clone(&generation);
+        let kill = move |error: &_| killed.kill(error);
+        let late = shared.policy().kills_on_timeout.then(|| Arc::new(kill) as Abandoned);
+        let address = dylib.lookup_by(&self.name, deadline).inspect_err(|error| {
+            if let (ErrorKind::Timeout, Some(late)) = (error.kind(), &late) {
+                late(error);
+            }
+        })?;
         if let Some(prototype) = F::prototype(&self.form) {
             dylib.compare(&self.name, &prototype)?;
         }
         let session = &generation.controller.session;
         let function = Function::new(session, address, self.form.clone());
-        let kills_on_timeout = shared.policy().kills_on_timeout;
-        let bound = Arc::new(Bound { generation, function, kills_on_timeout });
+        let bound = Arc::new(Bound { generation, function, late });
         let earlier = place.lock().replace(Arc::clone(&bound));
         // Dropping a session runs code of the host: not under the lock.
         drop(earlier);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::contents::{Generation, Step, Target};
 use super::free::{FreeSet, State};
+use super::leads::Leads;
 use super::place::{OnDeath, Shared};
 use crate::controller::region::Region;
 use crate::deadline::Deadline;
@@ -22,8 +23,8 @@ pub(super) struct Members {
     executors: Box<[Arc<Shared>]>,
     /// Which ones are free. `None` when a call needs no executor for itself.
     free: Option<FreeSet>,
-    /// The numbers of dylibs and redirected functions so far.
-    numbers: Arc<AtomicU64>,
+    /// What redirected functions lead to.
+    leads: Arc<Leads>,
     /// Counts calls that take no executor for themselves.
     turns: AtomicU64,
 }
@@ -49,14 +50,14 @@ impl Members {
         Self::new(executors, free, Arc::default())
     }
 
-    fn new(executors: Box<[Arc<Shared>]>, free: Option<FreeSet>, numbers: Arc<AtomicU64>) -> Self {
-        Self { executors, free, numbers, turns: AtomicU64::new(0) }
+    fn new(executors: Box<[Arc<Shared>]>, free: Option<FreeSet>, leads: Arc<Leads>) -> Self {
+        Self { executors, free, leads, turns: AtomicU64::new(0) }
     }
 
     /// One of them, in which calls are made at the same time.
     pub(super) fn one(&self, executor: usize) -> Option<Self> {
         let one = Box::new([Arc::clone(self.executors.get(executor)?)]);
-        Some(Self::new(one, None, Arc::clone(&self.numbers)))
+        Some(Self::new(one, None, Arc::clone(&self.leads)))
     }
 
     /// True when a call may have to wait until an executor is free.
@@ -70,7 +71,11 @@ impl Members {
 
     /// A number for a dylib or a redirected function.
     pub(super) fn number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
+        self.leads.number()
+    }
+
+    pub(super) fn leads(&self) -> &Leads {
+        &self.leads
     }
 
     /// The executor for a call that takes none for itself: each in turn.
@@ -155,7 +160,17 @@ impl Members {
 
     /// Forgets the steps of a dylib.
     pub(super) fn forget(&self, dylib: u64) {
-        self.executors.iter().for_each(|executor| executor.forget(dylib));
+        self.forget_steps(|step| step.dylib == Some(dylib));
+    }
+
+    /// Forgets the step that makes a redirected function.
+    pub(super) fn forget_redirected(&self, target: &Target) {
+        let is_of = |behind: &Target| Arc::ptr_eq(behind, target);
+        self.forget_steps(|step| step.behind.as_ref().is_some_and(is_of));
+    }
+
+    fn forget_steps(&self, are_forgotten: impl Fn(&Step) -> bool) {
+        self.executors.iter().for_each(|executor| executor.forget(&are_forgotten));
     }
 
     /// Does `what` in the first executor.

@@ -6,6 +6,7 @@
 //! | `contents` | the contents of an executor as steps, and an executor that has them |
 //! | `place` | the present executor, and the start of the next one |
 //! | `free`, `members` | which executors of a pool are free; the executors behind a handle |
+//! | `leads` | the dylibs that redirected functions lead to |
 //! | `function`, `dylib`, `redirectable` | handles that stay valid |
 //! | `session`, `pool` | one executor after the other; several with the same contents |
 //!
@@ -15,6 +16,7 @@ mod contents;
 mod dylib;
 mod free;
 mod function;
+mod leads;
 mod members;
 mod place;
 mod policy;

@@ -85,6 +85,14 @@ impl Shared {
         self.state.lock().generation.as_ref().is_some_and(|generation| generation.is_alive())
     }
 
+    /// Kills the present executor, if it is alive.
+    pub(super) fn kill(&self, why: &Error) {
+        let present = self.state.lock().generation.clone();
+        if let Some(generation) = present.filter(|generation| generation.is_alive()) {
+            generation.kill(why);
+        }
+    }
+
     pub(super) fn on_death(&self, told: OnDeath) {
         self.state.lock().on_death.push(told);
     }
@@ -234,9 +242,9 @@ impl Shared {
         is_present
     }
 
-    /// Forgets the steps of a dylib.
-    pub(super) fn forget(&self, dylib: u64) {
-        self.state.lock().steps.retain(|step| step.dylib != Some(dylib));
+    /// Forgets some steps.
+    pub(super) fn forget(&self, are_forgotten: impl Fn(&Step) -> bool) {
+        self.state.lock().steps.retain(|step| !are_forgotten(step));
     }
 }
 

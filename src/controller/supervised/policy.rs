@@ -48,7 +48,9 @@ impl RestartPolicy {
         Self { most: Some((restarts, time)), ..self }
     }
 
-    /// Kills the executor when a call with a timeout has timed out. Otherwise the function runs on in it.
+    /// Kills the executor when a call with a timeout has timed out. A submitted call that is abandoned
+    /// ([`PendingCall`](crate::controller::PendingCall)) does the same. The calls that are under way in the executor fail with its
+    /// death. Without this, the function runs on in it.
     #[must_use]
     pub fn kill_on_timeout(self) -> Self {
         Self { kills_on_timeout: true, ..self }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::contents::{Generation, Implementation, Target};
+use super::contents::{Generation, Implementation, Named, Target};
 use super::dylib::SupervisedDylib;
 use super::members::Members;
 use crate::controller::hotswap::{OldCode, Redirectable};
@@ -44,6 +44,8 @@ use crate::sync::Mutex;
 pub struct SupervisedRedirectable {
     members: Arc<Members>,
     number: u64,
+    /// The dylib that defines it.
+    home: Named,
     name: Arc<str>,
     target: Target,
 }
@@ -65,6 +67,7 @@ impl SupervisedDylib {
         let redirectable = SupervisedRedirectable {
             members: Arc::clone(&self.members),
             number: self.members.number(),
+            home: self.named.clone(),
             name: name.into(),
             target: Arc::new(Mutex::new(Implementation::of(of, symbol))),
         };
@@ -75,12 +78,21 @@ impl SupervisedDylib {
         let create = move |generation: &Generation| {
             let present = target.lock().clone();
             let address = generation.address(&present)?;
-            let stub = generation.dylib(&named).create_redirectable(&name, address)?;
-            generation.add_redirectable(number, stub);
-            Ok(())
+            generation.create_redirectable(number, &named, &name, address)
         };
         let behind = Some(Arc::clone(&redirectable.target));
-        self.members.add(Some(self.named.number), behind, create)?;
+        let leads = self.members.leads();
+        leads.add(number, &redirectable.name, &self.named, &of.named)?;
+        if let Err(error) = self.members.add(Some(self.named.number), behind, create) {
+            leads.remove(number);
+            // An executor of a pool may have taken it.
+            self.members.forget_redirected(&redirectable.target);
+            return Err(error);
+        }
+        if !leads.has(number) {
+            self.members.forget_redirected(&redirectable.target);
+            return Err(redirectable.cleared());
+        }
         Ok(redirectable)
     }
 }
@@ -95,16 +107,25 @@ impl SupervisedRedirectable {
     /// function was cleared, an executor cannot be started, or `of` belongs to another session.
     pub fn redirect(&self, of: &SupervisedDylib, symbol: &str) -> Result<()> {
         self.check(of)?;
+        let leads = self.members.leads();
+        leads.lead(self.number, &self.name, &of.named)?;
         let next = Implementation::of(of, symbol);
         // Errors show before anything changes.
-        self.members.first(|generation| generation.address(&next).map(drop))?;
-        {
+        let found = self.members.first(|generation| generation.address(&next).map(drop));
+        if let Err(error) = found {
+            leads.leave(self.number, &of.named);
+            return Err(error);
+        }
+        let before = {
             let mut target = self.target.lock();
             let version = target.version + 1;
-            *target = Implementation { version, ..next };
-        }
+            std::mem::replace(&mut *target, Implementation { version, ..next })
+        };
         // An executor that starts from now on begins with the new function.
-        self.members.for_each(|generation| self.follow(generation).or_else(unless_dead(generation)))
+        let follow = |generation: &_| self.follow(generation).or_else(unless_dead(generation));
+        let outcome = self.members.for_each(follow);
+        leads.leave(self.number, &before.dylib);
+        outcome
     }
 
     /// As [`redirect`](SupervisedRedirectable::redirect). Then forgets what was added to the dylib `old`. Removes its code from
@@ -113,7 +134,8 @@ impl SupervisedRedirectable {
     ///
     /// # Errors
     ///
-    /// As [`redirect`](SupervisedRedirectable::redirect); the old code stays then. When `old` is `of`.
+    /// As [`redirect`](SupervisedRedirectable::redirect); the old code stays then. When `old` is `of`. When another redirected
+    /// function leads to `old`: the old code stays, and this function is redirected all the same.
     pub fn redirect_and_remove(
         &self,
         of: &SupervisedDylib,
@@ -125,13 +147,35 @@ impl SupervisedRedirectable {
             return Err(Error::invalid("the old code is in the dylib of the new code"));
         }
         self.redirect(of, symbol)?;
+        let _clearing = self.members.leads().clear(&old.named)?;
         self.members.forget(old.named.number);
-        self.members
-            .for_each(|generation| self.remove(generation, old).or_else(unless_dead(generation)))
+        self.members.for_each(|generation| {
+            self.remove_from(generation, old).or_else(unless_dead(generation))
+        })
+    }
+
+    /// Removes the function from each executor, and forgets it. Its name can be defined again in its dylib. Does nothing when it was
+    /// removed before, or its dylib was cleared.
+    ///
+    /// Linked code should call it no more. If it does, the executor crashes at address 0. When a function with this name is created in
+    /// the dylib again, that code calls the new one. What refers to the name does not link in a next executor meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When an executor cannot be started. The function is forgotten all the same.
+    pub fn remove(&self) -> Result<()> {
+        if !self.members.leads().remove(self.number) {
+            return Ok(());
+        }
+        self.members.forget_redirected(&self.target);
+        self.members.for_each(|generation| {
+            let removed = generation.remove_redirectable(self.number, &self.home, &self.name);
+            removed.or_else(unless_dead(generation))
+        })
     }
 
     /// Removes a dylib from an executor, when no call is in it.
-    fn remove(&self, generation: &Generation, old: &SupervisedDylib) -> Result<()> {
+    fn remove_from(&self, generation: &Generation, old: &SupervisedDylib) -> Result<()> {
         let Some(dylib) = generation.remove_dylib(&old.named) else { return Ok(()) };
         let stub = self.stub(generation)?;
         stub.redirect_and_remove(generation.address(&self.present())?, OldCode::of(&dylib)?)?;
@@ -151,8 +195,11 @@ impl SupervisedRedirectable {
     }
 
     fn stub(&self, generation: &Generation) -> Result<Arc<Redirectable>> {
-        let cleared = || Error::invalid(format!("{}: its dylib was cleared", self.name));
-        generation.redirectable(self.number).ok_or_else(cleared)
+        generation.redirectable(self.number).ok_or_else(|| self.cleared())
+    }
+
+    fn cleared(&self) -> Error {
+        Error::invalid(format!("{} was removed, or its dylib was cleared", self.name))
     }
 
     fn present(&self) -> Implementation {

@@ -89,4 +89,40 @@ impl Supervised {
     pub fn controller(&self) -> Result<Controller> {
         self.members.first(|generation| Ok(generation.controller.clone()))
     }
+
+    /// Ends the present executor at once, whatever it does. Calls under way fail, submitted ones as well. The next call starts the next
+    /// executor. For the policy it is a death as any other. Does nothing when the executor is dead, or one is being started.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    #[doc = include_str!("../../link/compile.txt")]
+    /// use std::time::Duration;
+    /// use farcall::controller::{ExecutorBuilder, RestartPolicy};
+    ///
+    /// let supervised = ExecutorBuilder::new().this_program().supervise(RestartPolicy::new())?;
+    /// let dylib = supervised.create_dylib("main");
+    /// dylib.add_object(&compile("int hang(int n) { while (n) ; return 7; }")?)?;
+    /// let hang = dylib.function::<extern "C" fn(i32) -> i32>("hang");
+    /// let pending = hang.submit((1,))?;
+    /// supervised.kill();
+    /// assert!(pending.wait().is_err_and(|error| error.death().is_some()));
+    /// assert_eq!(hang.submit((0,))?.wait()?, 7); // in the next executor
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn kill(&self) {
+        let why = Error::disconnected("the host has ended the executor");
+        self.members.all().iter().for_each(|executor| executor.kill(&why));
+    }
+
+    /// As [`kill`](Supervised::kill), and starts the next executor now.
+    ///
+    /// # Errors
+    ///
+    /// As [`SupervisedFunction::call`](super::SupervisedFunction::call), for starting an executor.
+    pub fn restart(&self) -> Result<()> {
+        self.kill();
+        self.members.first(|_| Ok(()))
+    }
 }

@@ -48,6 +48,17 @@ impl<V> NameMap<V> {
         Ok(())
     }
 
+    /// Removes the value of a name.
+    pub(crate) fn remove(&mut self, name: &str) {
+        let number = self.names.number(name).map(|number| number as usize);
+        if let Some(value) = number.and_then(|number| self.values.get_mut(number)) {
+            *value = None;
+        }
+        while let Some(None) = self.values.last() {
+            self.values.pop();
+        }
+    }
+
     /// All names that have values, in the order in which they were first named.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         let values = (0..).zip(&self.values);
@@ -92,5 +103,10 @@ mod tests {
         other.insert("c", 3).unwrap();
         assert_eq!(one.iter().collect::<Vec<_>>(), [("b", &2), ("d", &4)]);
         assert_eq!(other.iter().collect::<Vec<_>>(), [("c", &3)]);
+        one.remove("b");
+        one.remove("nothing");
+        assert_eq!(one.iter().collect::<Vec<_>>(), [("d", &4)]);
+        one.remove("d");
+        assert!(one.is_empty() && one.get("d").is_none());
     }
 }

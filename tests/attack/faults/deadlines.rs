@@ -1,15 +1,18 @@
 //! A deadline holds whatever the call waits for, and a lane that is refused costs one call, and little time (D2, D9, D20).
 
 use farcall::ErrorKind;
+use farcall::controller::Dylib;
+use farcall::link::ObjectFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use crate::apart::{Apart, within};
-use crate::session::{Session, bytes};
+use crate::session::{Session, bytes, launch};
 use crate::sources;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
@@ -106,6 +109,79 @@ fn d02_a_deadline_holds_for_arguments_over_the_bulk_buffer() {
         println!("attack: 65 MiB on an open lane: {over:?} late");
         assert!(over < 2 * SLACK, "{over:?} late");
         assert_eq!(session.call("add", &[2, 3]).expect("it goes on"), 5);
+    });
+}
+
+/// How long a call takes with arguments of this size, and how late it is if its deadline ends while they are copied. The least of
+/// some tries each.
+fn copied(session: &Arc<Session>, bytes: usize) -> [Duration; 2] {
+    const TRIES: usize = 5;
+    let add = session.function("add");
+    let args = vec![1; bytes];
+    let mut least = [Duration::MAX; 2];
+    for _ in 0..TRIES {
+        // Opens a lane where the last one has ended.
+        assert_eq!(session.call("add", &[2, 3]).expect("a sum"), 5);
+        let begun = Instant::now();
+        session.controller.call(add, &args).expect("a sum");
+        least[0] = least[0].min(begun.elapsed());
+        let late = session.overshoot(add, &args, Duration::from_millis(1));
+        least[1] = least[1].min(late);
+    }
+    least
+}
+
+#[test]
+fn a13_arguments_are_copied_no_longer_than_the_deadline() {
+    Apart::within(60).run(|| {
+        for bytes in [60 << 20, 65 << 20] {
+            let session = Session::start("ends");
+            let [whole, late] = copied(&session, bytes);
+            println!("attack: {bytes} bytes take {whole:?}, and are {late:?} late");
+            assert!(late < whole / 4, "{bytes} bytes: {late:?} of {whole:?}");
+            assert_eq!(session.call("add", &[2, 3]).expect("it goes on"), 5);
+        }
+    });
+}
+
+/// Looks `add` up in a dylib, which opens a library whose constructor hangs, or has a new object. Returns after how long it fails.
+fn link_is_late(dylib: &Arc<Dylib>, name: &'static str) -> Duration {
+    let (begun, linked) = (Instant::now(), Arc::clone(dylib));
+    let error = within(HANG, "a link", move || linked.lookup(name)).expect_err("it takes longer");
+    assert!(error.kind() == ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("ExecutorBuilder::link_timeout"), "{error}");
+    begun.elapsed()
+}
+
+#[test]
+fn a12_a_link_ends_with_its_deadline_and_the_next_one_goes_on() {
+    Apart::within(60).run(|| {
+        let controller = launch().link_timeout(TIMEOUT).start().expect("an executor");
+        let dylib = Arc::new(controller.create_dylib("main"));
+        let object = |name: &str| {
+            let bytes = std::fs::read(sources::path(name)).expect("compiled");
+            ObjectFile::parse(format!("{name}.o"), bytes).expect("an object")
+        };
+        dylib.add_library(sources::path("constructor").to_str().expect("text"));
+        dylib.add_object(&object("ends")).expect("added");
+        for _ in 0..2 {
+            let took = link_is_late(&dylib, "add");
+            assert!(took < TIMEOUT + SLACK, "{took:?}");
+        }
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while let Err(error) = dylib.lookup("add") {
+            assert!(error.kind() == ErrorKind::Timeout, "{error}");
+            assert!(Instant::now() < deadline, "the library opens within 5 s");
+        }
+        let pid = Pid::from_raw(controller.pid());
+        kill(pid, Signal::SIGSTOP).expect("an executor");
+        dylib.add_object(&object("traced")).expect("added");
+        let took = link_is_late(&dylib, "leave");
+        assert!(took < TIMEOUT + SLACK, "{took:?}");
+        kill(pid, Signal::SIGCONT).expect("an executor");
+        while let Err(error) = dylib.lookup("leave") {
+            assert!(error.kind() == ErrorKind::Timeout, "{error}");
+        }
     });
 }
 

@@ -168,10 +168,10 @@ impl Process {
         self.0.ended(deadline)
     }
 
-    /// Waits for the process to end without a kill: up to [`END_TIMEOUT`], and up to [`CORE_TIMEOUT`] while the kernel writes its
-    /// core. A kill would cut the core off.
-    pub(crate) fn end_by_itself(&self) -> Option<Ended> {
-        let mut ended = self.wait(Deadline::after(END_TIMEOUT));
+    /// Waits for the process to end without a kill: up to `timeout`, and up to [`CORE_TIMEOUT`] while the kernel writes its core. A
+    /// kill would cut the core off.
+    pub(crate) fn end_by_itself(&self, timeout: Duration) -> Option<Ended> {
+        let mut ended = self.wait(Deadline::after(timeout));
         let written = Deadline::after(CORE_TIMEOUT);
         while ended.is_none() && !written.has_passed() && dying::is_dumping(self.pid()) {
             ended = self.wait(Deadline::after(PAUSE_MAX));

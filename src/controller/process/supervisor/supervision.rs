@@ -244,8 +244,10 @@ impl Supervised {
             }
         }
         // Those that were killed, and whose ends no thread waits for any more.
-        let left = self.executors.lock();
-        left.values().for_each(|executor| uncollected::leave(executor.end.clone()));
+        if self.is_over.load(Ordering::Acquire) {
+            let left = self.executors.lock();
+            left.values().for_each(|executor| uncollected::leave(executor.end.clone()));
+        }
     }
 
     /// An executor has ended. Its sweeper may still run.

@@ -319,6 +319,77 @@ fn copies_end_with_their_zygote_and_calls_say_so() {
     assert!(error.to_string().contains("the snapshot's process has ended"), "{error}");
 }
 
+/// A8.
+#[test]
+fn a_copy_that_is_asked_of_a_dead_zygote_fails_with_its_death() {
+    let (controller, _dylib) = started(0);
+    let kill = controller.kill_handle();
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    kill.kill();
+    for _ in 0..20 {
+        let error = snapshot.spawn().expect_err("no zygote");
+        let signal = error.death().and_then(|death| death.signal);
+        assert_eq!(signal, Some(Signal::SIGKILL as i32), "{error}");
+        assert!(error.to_string().contains("the snapshot's process has ended"), "{error}");
+    }
+}
+
+/// A9.
+#[test]
+fn a_zygote_that_was_stopped_and_goes_on_makes_copies_again() {
+    let builder = launch::builder().start_timeout(Duration::from_secs(1));
+    let (controller, dylib) = started_by(&builder, 1);
+    let zygote = controller.pid();
+    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let signal = |signal| kill(Pid::from_raw(zygote), signal).expect("it is there");
+    for _ in 0..2 {
+        signal(Signal::SIGSTOP);
+        for _ in 0..2 {
+            let error = snapshot.spawn().expect_err("it is stopped");
+            assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        }
+        signal(Signal::SIGCONT);
+        let copy = snapshot.spawn().expect("it goes on");
+        assert_eq!(call_in(&dylib.in_copy(&copy).expect("the dylib"), "count"), 2);
+    }
+    // What was made too late ends by itself.
+    drop(snapshot.spawn().expect("a copy"));
+    let children = format!("/proc/{zygote}/task/{zygote}/children");
+    until("no copy is left", || {
+        drop(snapshot.spawn().expect("a copy"));
+        let left = std::fs::read_to_string(&children).expect("listed");
+        left.split_whitespace().count() <= 1
+    });
+}
+
+/// A9.
+#[test]
+fn a_link_that_races_a_snapshot_says_that_the_session_is_over() {
+    let more = object("snapshot_more.c");
+    let mut raced = 0;
+    for round in 0..60 {
+        let (controller, dylib) = started(0);
+        std::thread::scope(|scope| {
+            let linking = scope.spawn(|| {
+                loop {
+                    let other = controller.create_dylib("more");
+                    other.define("count", dylib.lookup("count")?)?;
+                    other.add_object(&more)?;
+                    other.link()?;
+                }
+            });
+            std::thread::sleep(Duration::from_micros(50 * round));
+            // A link that is under way refuses it.
+            while Snapshot::take(controller.clone()).is_err() && !controller.has_ended() {}
+            let outcome: farcall::Result<()> = linking.join().expect("no panic");
+            let error = outcome.expect_err("the session is over");
+            assert!(error.is_disconnected(), "{error}");
+            raced += 1;
+        });
+    }
+    println!("links beside snapshots: {raced} cases");
+}
+
 #[test]
 fn a_stopped_zygote_holds_up_no_other_executor() {
     let (controller, dylib) = started(0);

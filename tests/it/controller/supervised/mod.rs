@@ -3,6 +3,7 @@
 mod many;
 mod pool;
 mod redirectable;
+mod submitted;
 mod watched;
 
 use std::sync::Arc;

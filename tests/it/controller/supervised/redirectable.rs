@@ -72,6 +72,69 @@ fn the_next_executor_has_the_latest_implementation() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 }
 
+/// U1.
+#[test]
+fn a_dylib_that_a_redirected_function_leads_to_is_not_cleared() {
+    let session = Session::start(RestartPolicy::new());
+    let (first, second) = (add_version(&session, 1), add_version(&session, 2));
+    let main = session.supervised.create_dylib("main");
+    let redirected = main.create_redirectable("step", &first, "version").expect("defined");
+    main.add_object(&caller()).expect("added");
+    let twice = main.function::<extern "C" fn() -> i32>("twice");
+    assert_eq!(twice.call(()).expect("2 * 1"), 2);
+    for _ in 0..2 {
+        let error = first.clear().expect_err("the function leads there");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        for word in ["version 1", "step"] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        assert!(session.crash.call((0,)).is_err());
+        assert_eq!(session.crash.call((11,)).expect("the next executor"), 11);
+        assert_eq!(twice.call(()).expect("as before"), 2);
+    }
+    redirected.redirect(&second, "version").expect("redirected");
+    first.clear().expect("nothing leads there");
+    assert!(session.crash.call((0,)).is_err());
+    assert_eq!(twice.call(()).expect("the next executor"), 4);
+    // With the function itself goes what it leads to.
+    main.clear().expect("nothing leads there");
+    second.clear().expect("nothing leads there any more");
+    assert!(session.crash.call((0,)).is_err());
+    assert_eq!(session.crash.call((11,)).expect("the next executor"), 11);
+}
+
+/// U1.
+#[test]
+fn the_name_of_a_removed_redirected_function_can_be_taken_again() {
+    let session = Session::start(RestartPolicy::new());
+    let (first, second) = (add_version(&session, 1), add_version(&session, 2));
+    let main = session.supervised.create_dylib("main");
+    let create = || main.create_redirectable("step", &second, "version").expect("the name is free");
+    let redirected = main.create_redirectable("step", &first, "version").expect("defined");
+    main.add_object(&caller()).expect("added");
+    let twice = main.function::<extern "C" fn() -> i32>("twice");
+    assert_eq!(twice.call(()).expect("2 * 1"), 2);
+    redirected.remove().expect("removed");
+    redirected.remove().expect("removed before");
+    let error = redirected.redirect(&second, "version").expect_err("it was removed");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    first.clear().expect("nothing leads there");
+    let step = main.function::<extern "C" fn() -> i32>("step");
+    assert_eq!(step.call(()).expect_err("it is gone").kind(), ErrorKind::SymbolsNotFound);
+    // Old code has the new function, in the same executor.
+    let again = create();
+    assert_eq!((twice.call(()).expect("2 * 2"), step.call(()).expect("2")), (4, 2));
+    again.remove().expect("removed");
+    let error = twice.call(()).expect_err("old code calls nothing else");
+    assert_eq!(error.death().and_then(|death| death.signal), Some(11), "{error}");
+    // Only what refers to the name does not link.
+    assert_eq!(session.crash.call((11,)).expect("the next executor"), 11);
+    assert_eq!(twice.call(()).expect_err("undefined").kind(), ErrorKind::SymbolsNotFound);
+    let _again = create();
+    assert!(session.crash.call((0,)).is_err());
+    assert_eq!((twice.call(()).expect("2 * 2"), step.call(()).expect("2")), (4, 2));
+}
+
 #[test]
 fn redirections_of_two_threads_among_crashes_end_in_one_of_them() {
     const ROUNDS: u32 = 60;

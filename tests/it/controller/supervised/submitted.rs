@@ -1,0 +1,125 @@
+//! Submitted calls that are abandoned: by the policy they end their executor, and otherwise they hold up no later one.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use farcall::ErrorKind;
+use farcall::controller::{PendingCall, RestartPolicy};
+
+use super::Session;
+use crate::testkit::launch;
+
+const SHORT: Duration = Duration::from_millis(50);
+/// Much longer than a call takes that nothing holds up.
+const LONG: Duration = Duration::from_secs(20);
+
+type Spin = extern "C" fn();
+
+/// Polls a call once and drops it, as a `select!` does whose other branch is ready.
+fn cancel(pending: PendingCall<Spin>) {
+    let mut pending = pin!(pending);
+    let poll = pending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert!(poll.is_pending(), "it spins");
+}
+
+fn answers(session: &Session, number: i64) {
+    let pending = session.crash.submit((number,)).expect("submitted");
+    assert_eq!(pending.wait_timeout(LONG).expect("nothing holds it up"), number);
+}
+
+fn pid(session: &Session) -> i32 {
+    session.supervised.controller().expect("alive").pid()
+}
+
+/// U2.
+#[test]
+fn a_submitted_call_that_times_out_ends_its_executor_by_policy() {
+    let session = Session::start(RestartPolicy::new().kill_on_timeout());
+    let spin = session.dylib.function::<Spin>("spin");
+    let before = pid(&session);
+    let error = spin.submit(()).expect("submitted").wait_timeout(SHORT).expect_err("it spins");
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    answers(&session, 11);
+    let second = pid(&session);
+    assert_ne!(second, before, "the next executor");
+    let late = spin.batch([(), ()]).expect("submitted").wait_timeout(SHORT);
+    assert!(late.iter().all(|result| result.is_err()), "{late:?}");
+    answers(&session, 12);
+    assert_ne!(pid(&session), second, "the next executor");
+    // What comes in time ends none.
+    let third = pid(&session);
+    (20..200).for_each(|number| answers(&session, number));
+    assert_eq!(pid(&session), third);
+}
+
+/// U2.
+#[test]
+fn a_future_that_is_dropped_ends_its_executor_by_the_policy() {
+    let session = Session::start(RestartPolicy::new().kill_on_timeout());
+    let spin = session.dylib.function::<Spin>("spin");
+    for number in 11..14 {
+        let before = pid(&session);
+        cancel(spin.submit(()).expect("submitted"));
+        answers(&session, number);
+        assert_ne!(pid(&session), before, "the next executor");
+    }
+}
+
+/// U2.
+#[test]
+fn a_submitted_call_that_was_abandoned_holds_up_no_later_one() {
+    let session = Session::start(RestartPolicy::new());
+    let spin = session.dylib.function::<Spin>("spin");
+    let before = pid(&session);
+    let error = spin.submit(()).expect("submitted").wait_timeout(SHORT).expect_err("it spins");
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    answers(&session, 11);
+    cancel(spin.submit(()).expect("submitted"));
+    (12..20).for_each(|number| answers(&session, number));
+    assert_eq!(pid(&session), before, "the same executor");
+}
+
+/// U2, P8.
+#[test]
+fn a_host_that_restarts_its_executor_ends_all_calls() {
+    let session = Session::start(RestartPolicy::new());
+    let spin = session.dylib.function::<Spin>("spin");
+    let pending = spin.submit(()).expect("submitted");
+    let before = pid(&session);
+    session.supervised.restart().expect("the next executor");
+    assert_ne!(pid(&session), before);
+    let error = pending.wait().expect_err("it was ended");
+    assert!(error.death().is_some(), "{error}");
+    answers(&session, 11);
+    let second = pid(&session);
+    let pending = spin.submit(()).expect("submitted");
+    session.supervised.kill();
+    session.supervised.kill();
+    assert!(pending.wait().is_err_and(|error| error.death().is_some()));
+    answers(&session, 12);
+    assert_ne!(pid(&session), second);
+}
+
+/// U8.
+#[test]
+fn a_session_with_an_abandoned_call_is_dropped_soon() {
+    for is_submitted in [false, true] {
+        let controller = launch::controller();
+        let dylib = controller.create_dylib("supervised");
+        dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
+        dylib.add_object(&super::object()).expect("added");
+        let spin = dylib.function::<Spin>("spin").expect("found");
+        let error = match is_submitted {
+            false => spin.call_timeout((), SHORT),
+            true => spin.submit(()).expect("submitted").wait_timeout(SHORT),
+        };
+        assert_eq!(error.expect_err("it spins").kind(), ErrorKind::Timeout);
+        let begun = Instant::now();
+        drop((spin, dylib, controller));
+        let took = begun.elapsed();
+        println!("drop with a abandoned call: {took:?}");
+        assert!(took < Duration::from_millis(1500), "{took:?}");
+    }
+}
