@@ -60,13 +60,30 @@ impl Map {
 }
 
 impl Segment {
-    /// Creates a segment of `bytes` bytes. It takes memory when it is [backed](Segment::back) or touched.
+    /// Creates a segment of `bytes` bytes. It takes memory when it is [backed](Segment::back) or touched. No process can add a seal to
+    /// it, such as a seal that keeps its memory from being freed.
     ///
     /// # Errors
     ///
     /// When the system refuses.
     pub(crate) fn create(name: &CStr, bytes: u64, executable: bool) -> Result<Self> {
-        Self::map(memfd::create(name, bytes, executable)?, bytes)
+        Self::create_sealed(name, bytes, executable, SealFlag::F_SEAL_SEAL)
+    }
+
+    /// The same, of which no process can make another writable mapping. This mapping stays writable.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub(crate) fn create_for_readers(name: &CStr, bytes: u64, executable: bool) -> Result<Self> {
+        let seals = SealFlag::F_SEAL_FUTURE_WRITE | SealFlag::F_SEAL_SEAL;
+        Self::create_sealed(name, bytes, executable, seals)
+    }
+
+    fn create_sealed(name: &CStr, bytes: u64, executable: bool, seals: SealFlag) -> Result<Self> {
+        let segment = Self::map(memfd::create(name, bytes, executable)?, bytes)?;
+        memfd::seal(segment.file()?, seals)?;
+        Ok(segment)
     }
 
     /// Maps a segment that the peer created, after it has checked that the size is sealed.
@@ -129,15 +146,6 @@ impl Segment {
     /// Takes the descriptor out, unless other code has closed it: the memory stays mapped.
     pub(crate) fn take_file(&mut self) -> Option<OwnedFd> {
         self.file.take()?.into_owned().ok()
-    }
-
-    /// From now on no process can make another writable mapping of this memory. This mapping stays writable.
-    ///
-    /// # Errors
-    ///
-    /// When the system refuses.
-    pub(crate) fn seal_against_writers(&self) -> Result<()> {
-        memfd::seal(self.file()?, SealFlag::F_SEAL_FUTURE_WRITE)
     }
 
     /// The descriptor to pass to the peer.

@@ -50,20 +50,21 @@ impl Slab {
         bytes: PerProt<u64>,
         first: &Arc<Segment>,
     ) -> Result<Self> {
-        let stripe = |name, bytes: u64, executable| {
+        let stripe = |name, bytes: u64, prot| {
             if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || bytes > STRIPE_BYTES_MAX {
                 return Err(Error::exhausted(format!(
                     "a part of a slab with {bytes} bytes: it has whole pages, at most {STRIPE_BYTES_MAX} bytes"
                 )));
             }
-            let segment = Segment::create(name, bytes, executable)?;
+            let segment = match prot {
+                Prot::Data => Segment::create(name, bytes, false)?,
+                _ => Segment::create_for_readers(name, bytes, prot == Prot::Code)?,
+            };
             Ok::<_, Error>(Stripe { segment, bytes, base: ExecutorAddr::NULL })
         };
-        let code = stripe(c"farcall-code", bytes.code, true)?;
-        let constants = stripe(c"farcall-constants", bytes.constants, false)?;
-        let data = stripe(c"farcall-data", bytes.data, false)?;
-        code.segment.seal_against_writers()?;
-        constants.segment.seal_against_writers()?;
+        let code = stripe(c"farcall-code", bytes.code, Prot::Code)?;
+        let constants = stripe(c"farcall-constants", bytes.constants, Prot::Constants)?;
+        let data = stripe(c"farcall-data", bytes.data, Prot::Data)?;
         let page_table = BiasedMutex::new(PageTable::new(index, bytes));
         let word = DATA_END_WORD + index;
         let data_end = first.view(word..word + 1);

@@ -70,9 +70,8 @@ impl Publication {
                 "a session is published under a name of 1 to {PUBLISHED_NAME_BYTES_MAX} bytes without control characters, not {name:?}"
             )));
         }
-        let page = Segment::create(FILE_NAME, PAGE_BYTES as u64, false)?;
+        let page = Segment::create_for_readers(FILE_NAME, PAGE_BYTES as u64, false)?;
         page.back(0, PAGE_BYTES as u64)?;
-        page.seal_against_writers()?;
         let words = page.words();
         let store = |word: usize, value| words[word].store(value, Ordering::Relaxed);
         store(HOST, u64::from(std::process::id()));

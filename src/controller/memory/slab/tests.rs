@@ -39,6 +39,22 @@ fn free(slab: &Slab, pages: Pages) {
     assert!(slab.free(slab.base(&pages), false).expect("it is allocated"), "it has no actions");
 }
 
+/// A11: such a seal would keep the memory of the data for ever.
+#[test]
+fn no_process_adds_a_seal_to_shared_memory() {
+    use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+
+    let (slab, first) = (slab(), first());
+    let lane = first.file().expect("a file");
+    for file in slab.files().expect("files").into_iter().chain([lane]) {
+        let seals = [SealFlag::F_SEAL_FUTURE_WRITE, SealFlag::F_SEAL_WRITE, SealFlag::F_SEAL_SEAL];
+        for seal in seals {
+            let added = fcntl(file, FcntlArg::F_ADD_SEALS(seal));
+            assert_eq!(added, Err(nix::errno::Errno::EPERM), "{seal:?}");
+        }
+    }
+}
+
 #[test]
 fn freed_pages_are_used_again_and_holes_coalesce() {
     let slab = slab();
