@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 
 use crate::sources;
 
@@ -29,18 +29,31 @@ const HUNG: i32 = 102;
 pub(crate) struct Apart {
     bound: Duration,
     starter: Vec<&'static str>,
+    /// The user and group that the other process has.
+    user: Option<u32>,
 }
 
 impl Apart {
     /// The other process has `bound_s` seconds to end.
     pub(crate) fn within(bound_s: u64) -> Self {
-        Self { bound: Duration::from_secs(bound_s), starter: Vec::new() }
+        Self { bound: Duration::from_secs(bound_s), starter: Vec::new(), user: None }
     }
 
     /// A command with arguments starts the other process, as `env` and `taskset` do.
     pub(crate) fn started_by(mut self, starter: &[&'static str]) -> Self {
         self.starter = starter.to_vec();
         self
+    }
+
+    /// The other process is this user's, and of a group with the same number. `None` if this process cannot become that user.
+    pub(crate) fn as_user(mut self, user: u32) -> Option<Self> {
+        let own = geteuid();
+        if !own.is_root() && own.as_raw() != user {
+            println!("attack: skipped: only root can become another user");
+            return None;
+        }
+        self.user = Some(user);
+        Some(self)
     }
 
     /// Runs `body`, a closure of the test's own function, in another process.
@@ -82,6 +95,9 @@ impl Apart {
             }
         };
         command.envs(sources::all()).process_group(0);
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
         let mut output = tempfile::tempfile().expect("a file");
         let copy = || output.try_clone().expect("a descriptor");
         command.stdin(Stdio::null()).stdout(copy()).stderr(copy());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Controller, Dylib, ExecutorBuilder, Snapshot};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
@@ -38,6 +38,23 @@ impl Session {
         dylib.add_object(&ObjectFile::parse(format!("{source}.o"), bytes)?)?;
         dylib.link()?;
         Ok(Self { controller, dylib })
+    }
+
+    /// Makes this executor a snapshot, and starts copies of it.
+    ///
+    /// # Errors
+    ///
+    /// When there can be no snapshot, or no copy.
+    pub(crate) fn copies(self, count: usize) -> Result<(Snapshot, Vec<Self>)> {
+        let Self { controller, dylib } = self;
+        let snapshot = Snapshot::take(controller)?;
+        let copy = |_| {
+            let controller = snapshot.spawn()?;
+            let dylib = dylib.in_copy(&controller)?;
+            Ok(Self { controller, dylib })
+        };
+        let copies = (0..count).map(copy).collect::<Result<Vec<_>>>()?;
+        Ok((snapshot, copies))
     }
 
     pub(crate) fn function(&self, name: &str) -> ExecutorAddr {

@@ -14,6 +14,7 @@ enum Form {
 
 const SOURCES: [(&str, Form); 12] = [
     ("confined", Form::Object),
+    ("processes", Form::Object),
     ("shared", Form::Object),
     ("sockets", Form::Object),
     ("ends", Form::Object),

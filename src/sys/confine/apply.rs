@@ -33,23 +33,25 @@ pub(crate) fn confine(confinement: &Confinement, controller: i32) -> Result<Conf
     let during = |errno| Error::os("giving up new privileges", errno);
     prctl::set_no_new_privs().map_err(during)?;
     resources::leave_no_core()?;
+    resources::leave_room_for_others()?;
     capabilities::take_all()?;
     // Strictly confined code starts no processes.
     let sweeper = if is_strict { None } else { sweeper::start(Pid::from_raw(controller))? };
     let mut enforced = landlock::restrict(level)?;
     enforced.add(Restriction::Privileges);
     enforced.add(Restriction::CoreFiles);
+    enforced.add(Restriction::Tcp);
+    enforced.add(Restriction::TerminalInput);
     if sweeper.is_some() {
         enforced.add(Restriction::Descendants);
     }
+    let own = std::process::id();
+    system_calls::refuse_reaching_out(own)?;
     if is_strict {
-        system_calls::allow_listed(confinement.memory_bytes_max.is_some())?;
+        system_calls::allow_listed(own, confinement.memory_bytes_max.is_some())?;
         for restriction in BY_LIST {
             enforced.add(restriction);
         }
-    } else {
-        system_calls::refuse_terminal_input()?;
-        enforced.add(Restriction::TerminalInput);
     }
     let missing: Vec<String> = enforced.missing().map(|one| one.to_string()).collect();
     if missing.is_empty() || confinement.allows_missing {
@@ -63,8 +65,8 @@ pub(crate) fn confine(confinement: &Confinement, controller: i32) -> Result<Conf
     )))
 }
 
-/// Confines this process, a forked copy of a process with these restrictions. It cannot signal or trace that process and its other
-/// copies. Call while it has one thread.
+/// Confines this process, a forked copy of a process with these restrictions. It cannot signal, trace, limit or slow that process and
+/// its other copies. Call while it has one thread.
 ///
 /// # Errors
 ///
@@ -73,18 +75,19 @@ pub(crate) fn confine_copy(enforced: &Enforced) -> Result<()> {
     if enforced.enforces(Restriction::Signals) {
         landlock::scope_signals()?;
     }
-    Ok(())
+    match enforced.level() {
+        ConfinementLevel::Default => Ok(()),
+        _ => system_calls::refuse_reaching_original(std::process::id()),
+    }
 }
 
 /// What the list of system calls leaves no way to do, whatever Landlock can.
-const BY_LIST: [Restriction; 8] = [
+const BY_LIST: [Restriction; 6] = [
     Restriction::SystemCalls,
     Restriction::FileWrites,
-    Restriction::Tcp,
     Restriction::Tracing,
     Restriction::Signals,
     Restriction::AbstractSockets,
-    Restriction::TerminalInput,
     Restriction::Descendants,
 ];
 

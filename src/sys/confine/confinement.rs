@@ -19,8 +19,8 @@ pub enum ConfinementLevel {
     /// All that the user may do. Only descriptors of the controller are closed.
     #[default]
     Default,
-    /// No file is written, no TCP connection is made or accepted, and no other process is signaled, traced or written.
-    /// Privileges and capabilities are gone. What the executor has started ends with it.
+    /// No file is written. No socket is made but those of UDP and Unix sockets. No other process is signaled, traced, written,
+    /// limited or slowed by a system call. Privileges and capabilities are gone. What the executor has started ends with it.
     Isolated,
     /// As [`ConfinementLevel::Isolated`], and only the system calls that a session needs. Files are read in the system's folders
     /// for libraries only. No process is started.

@@ -23,7 +23,7 @@ pub enum Restriction {
     CoreFiles,
     /// Write, create, rename or remove files.
     FileWrites,
-    /// Connect or bind a TCP socket.
+    /// Make sockets of TCP, or of any kind but UDP and Unix sockets.
     Tcp,
     /// Trace processes outside, or read and write their memory.
     Tracing,

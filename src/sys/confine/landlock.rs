@@ -16,11 +16,10 @@ use crate::error::{Error, Result};
 const KNOWN: ABI = ABI::V7;
 
 /// The version of Landlock from which on it restricts something entirely, and the kernel that has it.
-const SINCE: [(Restriction, u32); 5] = [
+const SINCE: [(Restriction, u32); 4] = [
     (Restriction::Tracing, 1),
     // From then on truncation counts as writing.
     (Restriction::FileWrites, 3),
-    (Restriction::Tcp, 4),
     (Restriction::Signals, 6),
     (Restriction::AbstractSockets, 6),
 ];

@@ -6,7 +6,10 @@
 //! | `enforced` | what the kernel enforces: a set of restrictions |
 //! | `resources` | limits on memory, CPU time, descriptors, files |
 //! | `capabilities` | a process of root without root's rights |
-//! | `system_calls` | the filters of system calls |
+//! | `filter` | filters of system calls: what they are made of |
+//! | `processes` | the system calls that take a process |
+//! | `sockets` | the ways to the network |
+//! | `system_calls` | what is left at each level |
 //! | `landlock` | files, TCP, signals, other processes |
 //! | `sweeper` | the process that ends what the confined one leaves |
 //! | `apply` | all of it, in the order that is needed |
@@ -17,7 +20,10 @@ pub(crate) mod apply;
 mod capabilities;
 pub(crate) mod confinement;
 pub(crate) mod enforced;
+mod filter;
 mod landlock;
+mod processes;
 mod resources;
+mod sockets;
 mod sweeper;
 mod system_calls;

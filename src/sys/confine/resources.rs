@@ -46,6 +46,38 @@ pub(super) fn leave_no_core() -> Result<()> {
     lower(Resource::RLIMIT_CORE, 0, 0)
 }
 
+/// The part of what a user may have that this process leaves to the user's other processes.
+const LEFT_TO_OTHERS: u64 = 4;
+
+/// From now on this process starts no thread and no timer when its user has three quarters of what the user may have. The kernel counts
+/// both for the whole user; it counts no threads of root's.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(super) fn leave_room_for_others() -> Result<()> {
+    for resource in [Resource::RLIMIT_NPROC, Resource::RLIMIT_SIGPENDING] {
+        let during = |errno| Error::os(format!("reading the limit {resource:?}"), errno);
+        let (soft, _) = getrlimit(resource).map_err(during)?;
+        let most = match resource {
+            Resource::RLIMIT_NPROC => {
+                THREADS_OF_SYSTEM.into_iter().filter_map(number_in).fold(soft, u64::min)
+            }
+            _ => soft,
+        };
+        let left = most - most / LEFT_TO_OTHERS;
+        lower(resource, left, left)?;
+    }
+    Ok(())
+}
+
+/// How many threads the whole system may have.
+const THREADS_OF_SYSTEM: [&str; 2] = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"];
+
+fn number_in(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
 fn lower(resource: Resource, soft: u64, hard: u64) -> Result<()> {
     let during = |errno| Error::os(format!("limiting {resource:?} to {soft}"), errno);
     let (old_soft, old_hard) = getrlimit(resource).map_err(during)?;

@@ -1,20 +1,14 @@
-//! Filters of system calls.
+//! The system calls that each level leaves.
 //!
 //! A call that a filter refuses fails with EPERM, and the code runs on. `clone3` fails as on a kernel without it, since a filter cannot
 //! see its flags; the C library then uses `clone`.
 
-use std::collections::BTreeMap;
-
 use libc::c_long;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
-};
+use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp};
 
+use super::filter::{Calls, all, condition, install, one_of, refuse_x32, rule};
+use super::{processes, sockets};
 use crate::error::{Error, Result};
-
-/// System calls by number. A call with rules matches if one of them does; a call without rules matches.
-type Calls = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Calls of a session and of ordinary C code that need no judgement of their arguments.
 const ALLOWED: &[c_long] = &[
@@ -143,28 +137,45 @@ const DESCRIPTOR_COMMANDS: [i32; 7] = [
 /// `PR_SET_VMA`, with which the C library names memory.
 const NAME_MEMORY: i32 = 0x5356_4d41;
 
-/// Refuses input into the terminal, as if a user had typed it.
+/// Refuses what no confined process may do. It reaches no other process, makes no socket of TCP, and no child of its parent's. It types
+/// nothing into the terminal, and does not take the terminal. `own` is the number of this process.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-pub(super) fn refuse_terminal_input() -> Result<()> {
-    let mut calls = Calls::new();
+pub(super) fn refuse_reaching_out(own: u32) -> Result<()> {
+    let mut calls = processes::refused(own)?;
+    calls.extend(sockets::refused()?);
+    calls.insert(libc::SYS_clone, vec![rule(0, libc::CLONE_PARENT, libc::CLONE_PARENT)?]);
     // `TIOCLINUX` pastes a selection.
-    calls.insert(libc::SYS_ioctl, one_of(1, &[libc::TIOCSTI, libc::TIOCLINUX])?);
-    install(calls, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM.unsigned_abs()))
+    let of_terminals = [libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSPGRP];
+    calls.insert(libc::SYS_ioctl, one_of(1, &of_terminals)?);
+    refuse(calls, libc::EPERM)?;
+    refuse(Calls::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
+    refuse_x32()
 }
 
-/// Refuses every system call that is not listed in this file. `counts_memory` refuses memory files too, which no limit counts.
+/// Refuses a forked copy, the process `own`, to reach the process that it is a copy of, whose number the filters know as their own.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-pub(super) fn allow_listed(counts_memory: bool) -> Result<()> {
-    let calls = listed(std::process::id(), counts_memory)?;
-    let unknown = Calls::from([(libc::SYS_clone3, Vec::new())]);
-    let no_such_call = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-    install(unknown, SeccompAction::Allow, no_such_call)?;
+pub(super) fn refuse_reaching_original(own: u32) -> Result<()> {
+    refuse(processes::refused(own)?, libc::EPERM)
+}
+
+fn refuse(calls: Calls, error: i32) -> Result<()> {
+    install(calls, SeccompAction::Allow, SeccompAction::Errno(error.unsigned_abs()))
+}
+
+/// Refuses every system call that is not listed in this file. `own` is the number of this process. `counts_memory` refuses memory files
+/// too, which no limit counts.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(super) fn allow_listed(own: u32, counts_memory: bool) -> Result<()> {
+    let calls = listed(own, counts_memory)?;
     install(calls, SeccompAction::Errno(libc::EPERM.unsigned_abs()), SeccompAction::Allow)
 }
 
@@ -200,47 +211,19 @@ fn listed(own: u32, counts_memory: bool) -> Result<Calls> {
     Ok(calls)
 }
 
-/// Matches an argument of 32 bits that is one of these numbers.
-fn one_of<N: Copy>(argument: u8, values: &[N]) -> Result<Vec<SeccompRule>>
-where
-    i64: TryFrom<N>,
-{
-    let equals = |value: &N| {
-        let value = i64::try_from(*value).unwrap_or_default().cast_unsigned();
-        let value = value & u64::from(u32::MAX);
-        all(vec![condition(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?])
-    };
-    values.iter().map(equals).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Matches an argument of which the bits of the mask are these.
-fn rule(argument: u8, mask: i32, bits: i32) -> Result<SeccompRule> {
-    let [mask, bits] = [mask, bits].map(|number| u64::from(number.cast_unsigned()));
-    let masked = SeccompCmpOp::MaskedEq(mask);
-    all(vec![condition(argument, SeccompCmpArgLen::Dword, masked, bits)?])
-}
-
-fn condition(
-    argument: u8,
-    length: SeccompCmpArgLen,
-    operation: SeccompCmpOp,
-    value: u64,
-) -> Result<SeccompCondition> {
-    SeccompCondition::new(argument, length, operation, value).map_err(refused)
-}
-
-fn all(conditions: Vec<SeccompCondition>) -> Result<SeccompRule> {
-    SeccompRule::new(conditions).map_err(refused)
-}
-
-fn install(calls: Calls, others: SeccompAction, these: SeccompAction) -> Result<()> {
-    let processor = TargetArch::try_from(std::env::consts::ARCH).map_err(refused)?;
-    let filter = SeccompFilter::new(calls, others, these, processor).map_err(refused)?;
-    let program = BpfProgram::try_from(filter).map_err(refused)?;
-    seccompiler::apply_filter(&program)
-        .map_err(|error| Error::remote(format!("installing a filter of system calls: {error}")))
-}
-
-fn refused(error: impl std::fmt::Display) -> Error {
-    Error::invalid(format!("a filter of system calls: {error}"))
+    /// The strict level needs no Landlock for this.
+    #[test]
+    fn no_call_of_the_strict_list_reaches_another_process() {
+        let refused = processes::refused(7).expect("rules");
+        for counts_memory in [false, true] {
+            for (call, rules) in listed(7, counts_memory).expect("rules") {
+                let is_filtered = !rules.is_empty() || refused.contains_key(&call);
+                assert!(is_filtered || !processes::is_judged_elsewhere(call), "system call {call}");
+            }
+        }
+    }
 }

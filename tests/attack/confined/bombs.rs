@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::controller::Confinement;
+use nix::sys::resource::{Resource, setrlimit};
 
 use super::{NONE, death, start};
 use crate::apart::{Apart, within};
@@ -83,6 +84,40 @@ fn a_fork_bomb_starts_no_process() {
         let session = start(limited());
         assert_eq!(session.call("fork_bomb", &[1000]).expect("an answer"), 0);
         assert_eq!(session.call("add", &[2, 3]).expect("it goes on"), 5);
+    });
+}
+
+/// A user that has no processes in other tests.
+const OTHER_USER: u32 = 65533;
+
+/// A6: with all threads that one executor can have, the host still starts executors and threads.
+#[test]
+fn a_thread_bomb_leaves_threads_for_the_host() {
+    let Some(apart) = Apart::within(60).as_user(OTHER_USER) else { return };
+    apart.run(|| {
+        setrlimit(Resource::RLIMIT_NPROC, 400, 400).expect("a lower limit");
+        let session = start(Confinement::strict());
+        let had = session.call("thread_bomb", &[10_000]).expect("an answer");
+        assert!((100..350).contains(&had), "{had} threads of 400");
+        let spawned = within(BOUND, "a thread of the host", || thread::Builder::new().spawn(|| 5));
+        assert_eq!(spawned.expect("the host has threads").join().expect("no panic"), 5);
+        let another = || start(Confinement::new()).call("add", &[2, 3]);
+        let sum = within(BOUND, "another executor", another);
+        assert_eq!(sum.expect("it has threads"), 5);
+    });
+}
+
+/// A6: timers count for the user, as signals that wait do.
+#[test]
+fn a_timer_bomb_leaves_timers_for_the_host() {
+    let Some(apart) = Apart::within(60).as_user(OTHER_USER) else { return };
+    apart.run(|| {
+        setrlimit(Resource::RLIMIT_SIGPENDING, 1000, 1000).expect("a lower limit");
+        let session = start(Confinement::strict());
+        let had = session.call("timer_bomb", &[10_000]).expect("an answer");
+        assert!((100..900).contains(&had), "{had} timers of 1000");
+        let other = start(Confinement::new()).call("timer_bomb", &[10]);
+        assert_eq!(other.expect("an answer"), 10, "timers of others");
     });
 }
 

@@ -103,6 +103,94 @@ ATTACK(bind_tcp) {
   struct sockaddr_in address = local(0);
   return outcome(over(SOCK_STREAM, (struct sockaddr *)&address, sizeof address, 1));
 }
+// Answers for the first of these that works.
+static long each(long (*tried)(int), int count) {
+  long done = -1;
+  for (int way = 0; way < count && done < 0; way++) done = tried(way);
+  return done;
+}
+static uint64_t tcp_port;
+static int made(int domain, int type, int protocol) { return socket(domain, type | SOCK_CLOEXEC, protocol); }
+static long closed(int fd, long done) {
+  int error = errno;
+  if (fd >= 0) close(fd);
+  errno = error;
+  return done;
+}
+enum { MPTCP = 262 };
+ATTACK(connect_mptcp) {
+  struct sockaddr_in address = local(number(data, 0));
+  int fd = made(AF_INET, SOCK_STREAM, MPTCP);
+  return outcome(closed(fd, fd < 0 ? fd : connect(fd, (struct sockaddr *)&address, sizeof address)));
+}
+ATTACK(bind_mptcp) {
+  struct sockaddr_in address = local(0);
+  int fd = made(AF_INET, SOCK_STREAM, MPTCP);
+  return outcome(closed(fd, fd < 0 ? fd : bind(fd, (struct sockaddr *)&address, sizeof address)));
+}
+// A connection that begins with its first bytes, by each call that sends.
+static long send_fast(int way) {
+  struct sockaddr_in address = local(tcp_port);
+  struct iovec data = {"x", 1};
+  struct mmsghdr message = {{&address, sizeof address, &data, 1}};
+  int fd = made(AF_INET, SOCK_STREAM, 0);
+  if (fd < 0) return fd;
+  if (way == 0) return closed(fd, sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&address, sizeof address));
+  if (way == 1) return closed(fd, sendmsg(fd, &message.msg_hdr, MSG_FASTOPEN));
+  return closed(fd, sendmmsg(fd, &message, 1, MSG_FASTOPEN));
+}
+ATTACK(connect_fast) {
+  tcp_port = number(data, 0);
+  return outcome(each(send_fast, 3));
+}
+// The flag alone, on a socket that is no socket of TCP: counts the calls that are refused for it.
+ATTACK(flag_fast) {
+  int fd = made(AF_UNIX, SOCK_DGRAM, 0);
+  struct iovec sent = {"x", 1};
+  struct mmsghdr message = {{.msg_iov = &sent, .msg_iovlen = 1}};
+  int refused = (sendto(fd, "x", 1, MSG_FASTOPEN, 0, 0) < 0 && errno == EPERM) +
+                (sendmsg(fd, &message.msg_hdr, MSG_FASTOPEN) < 0 && errno == EPERM) +
+                (sendmmsg(fd, &message, 1, MSG_FASTOPEN) < 0 && errno == EPERM);
+  close(fd);
+  return answer(refused);
+}
+ATTACK(listen_unbound) {
+  int fd = made(AF_INET6, SOCK_STREAM, 0);
+  if (fd < 0) fd = made(AF_INET, SOCK_STREAM, 0);
+  return outcome(closed(fd, fd < 0 ? fd : listen(fd, 1)));
+}
+ATTACK(socket_vsock) {
+  int fd = made(AF_VSOCK, SOCK_STREAM, 0);
+  return outcome(closed(fd, fd));
+}
+ATTACK(socket_netlink) {
+  int fd = made(AF_NETLINK, SOCK_RAW, 0);
+  return outcome(closed(fd, fd));
+}
+ATTACK(socket_packet) {
+  int fd = made(AF_PACKET, SOCK_RAW, 0);
+  return outcome(closed(fd, fd));
+}
+// Every other kind of socket that there is: answers with how many could be made.
+ATTACK(other_sockets) {
+  uint64_t count = 0;
+  int protocols[] = {0, 1, 2, 33, 58, 132, 136, 255, 256, 262};
+  for (int domain = 0; domain < 64; domain++)
+    for (int type = 0; type < 16; type++)
+      for (unsigned at = 0; at < sizeof protocols / sizeof *protocols; at++) {
+        int is_udp = type == SOCK_DGRAM && protocols[at] == 0;
+        if (domain == AF_UNIX || ((domain == AF_INET || domain == AF_INET6) && is_udp)) continue;
+        int fd = made(domain, type, protocols[at]), pair[2];
+        if (fd >= 0) close(fd), count++;
+        if (socketpair(domain, type, protocols[at], pair) == 0) close(pair[0]), close(pair[1]), count++;
+      }
+  return answer(count);
+}
+ATTACK(setup_uring) {
+  char parameters[256] = {0};
+  int fd = syscall(SYS_io_uring_setup, 1, parameters);
+  return outcome(closed(fd, fd));
+}
 ATTACK(send_udp) {
   struct sockaddr_in address = local(number(data, 0));
   return outcome(over(SOCK_DGRAM, (struct sockaddr *)&address, sizeof address, 0));
@@ -188,6 +276,15 @@ ATTACK(new_namespace) {
   if (made > 0) waitpid(made, 0, 0);
   return outcome(made);
 }
+// A child of the controller's, by either call.
+static long siblings(int way) {
+  uint64_t clone3[8] = {CLONE_PARENT, 0, 0, 0, SIGCHLD};
+  long child = way ? syscall(SYS_clone3, clone3, sizeof clone3) : syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) _exit(0);
+  if (child < 0 && way) errno = EPERM;
+  return child;
+}
+ATTACK(child_of_controller) { return outcome(each(siblings, 2)); }
 ATTACK(raise_limit) {
   struct rlimit limit;
   getrlimit(RLIMIT_CORE, &limit);
@@ -196,6 +293,12 @@ ATTACK(raise_limit) {
 }
 // The standard input of a test is no terminal, but a filter comes before that.
 ATTACK(type_into_terminal) { return outcome(ioctl(0, TIOCSTI, "x")); }
+ATTACK(take_terminal) {
+  pid_t group = getpgrp();
+  return outcome(ioctl(0, TIOCSPGRP, &group));
+}
+// A call by the number that another form of this processor's calls has.
+ATTACK(call_by_x32) { return outcome(syscall(0x40000000 | SYS_getpid)); }
 
 // What a session goes on with.
 ATTACK(add) { return answer(number(data, 0) + number(data, 1)); }
@@ -260,6 +363,27 @@ ATTACK(fork_bomb) {
     }
     count++;
   }
+  return answer(count);
+}
+static void *wait_for_ever(void *nothing) {
+  for (;;) pause();
+}
+// Answers how many threads could be started, up to a bound.
+ATTACK(thread_bomb) {
+  uint64_t count = 0;
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 256 << 10);
+  pthread_t thread;
+  while (count < number(data, 0) && pthread_create(&thread, &small, wait_for_ever, 0) == 0) count++;
+  return answer(count);
+}
+// The same of timers.
+ATTACK(timer_bomb) {
+  uint64_t count = 0;
+  struct sigevent nothing = {.sigev_notify = SIGEV_NONE};
+  timer_t timer;
+  while (count < number(data, 0) && timer_create(CLOCK_MONOTONIC, &nothing, &timer) == 0) count++;
   return answer(count);
 }
 static uint64_t deeper(volatile uint64_t depth) {
