@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::str::FromStr;
 
 use super::layout::{Struct, Type};
+use super::parameter::{Parameter, Pointee, Target};
 use super::signature::Signature;
 use super::tokens::{Token, Tokens};
 use crate::error::{Error, Result};
@@ -40,7 +41,7 @@ const TYPE_DEPTH_MAX: usize = 64;
 pub struct Declarations {
     /// Structures by their tags.
     tags: HashMap<String, Type>,
-    typedefs: HashMap<String, Kind>,
+    typedefs: HashMap<String, Declared>,
 }
 
 /// What a declaration declares.
@@ -50,7 +51,35 @@ enum Kind {
     Value(Type),
     /// A structure that is not defined; its pointers are.
     Unknown(String),
-    Function(Box<Signature>),
+    /// What it leads to is known for one step: a pointer to a pointer leads to a number.
+    Pointer(Box<Pointee>),
+    Function(Box<Function>),
+}
+
+/// What a declaration declares, with what only pointers to it know.
+#[derive(Debug, Clone)]
+struct Declared {
+    kind: Kind,
+    is_const: bool,
+    word: Word,
+}
+
+/// The base types that have a type in calls with others, and that pointers tell from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Other,
+    /// `char`.
+    Character,
+    /// `__m128`.
+    Singles,
+    /// `__m128d`.
+    Doubles,
+}
+
+#[derive(Debug, Clone)]
+struct Function {
+    parameters: Vec<Parameter>,
+    result: Option<Type>,
 }
 
 impl Declarations {
@@ -73,11 +102,11 @@ impl Declarations {
             if is_typedef {
                 loop {
                     let at = tokens.position();
-                    let (name, kind) = self.declarator(&mut tokens, base.clone(), 0)?;
+                    let (name, declared) = self.declarator(&mut tokens, base.clone(), 0)?;
                     if name.is_empty() {
                         return Err(tokens.refuse_at(at, "a typedef without a name"));
                     }
-                    self.typedefs.insert(name.clone(), named(kind, name));
+                    self.typedefs.insert(name.clone(), declared.named(name));
                     if !tokens.take(Token::Mark(',')) {
                         break;
                     }
@@ -100,38 +129,58 @@ impl Declarations {
     ///
     /// When the text is no prototype, or uses a type that is not known; the error shows the column.
     pub fn signature(&self, prototype: &str) -> Result<Signature> {
+        let (name, function) = self.function(prototype)?;
+        Ok(function.signature().named(name))
+    }
+
+    /// Reads a prototype as [`signature`](Declarations::signature) does, for what a signature leaves out: the names of the parameters, and
+    /// what pointers lead to.
+    ///
+    /// # Errors
+    ///
+    /// As [`signature`](Declarations::signature).
+    pub fn parameters(&self, prototype: &str) -> Result<Vec<Parameter>> {
+        Ok(self.function(prototype)?.1.parameters)
+    }
+
+    fn function(&self, prototype: &str) -> Result<(String, Function)> {
         let mut tokens = Tokens::new(prototype)?;
         let mut own = self.clone();
         let base = own.specifiers(&mut tokens, 0)?;
         let at = tokens.position();
-        let (name, kind) = own.declarator(&mut tokens, base, 0)?;
+        let (name, declared) = own.declarator(&mut tokens, base, 0)?;
         tokens.take(Token::Mark(';'));
         if tokens.peek() != Token::End {
             return Err(tokens.unexpected("the end"));
         }
-        match kind {
-            Kind::Function(signature) => Ok(signature.named(name)),
+        match declared.kind {
+            Kind::Function(function) => Ok((name, *function)),
             _ => Err(tokens.refuse_at(at, "no parameters: this is no function")),
         }
     }
 
     /// Reads qualifiers and the words of a type.
-    fn specifiers(&mut self, tokens: &mut Tokens<'_>, depth: usize) -> Result<Kind> {
+    fn specifiers(&mut self, tokens: &mut Tokens<'_>, depth: usize) -> Result<Declared> {
         let start = tokens.position();
         let mut words = Vec::new();
-        let mut found = None;
+        let mut found: Option<Declared> = None;
+        let mut is_const = false;
         while let Token::Word(word) = tokens.peek() {
             match word {
-                "const" | "volatile" | "restrict" | "__restrict" | "extern" | "static"
-                | "inline" | "register" => tokens.skip(),
+                "const" => {
+                    is_const = true;
+                    tokens.skip();
+                }
+                "volatile" | "restrict" | "__restrict" | "extern" | "static" | "inline"
+                | "register" => tokens.skip(),
                 "struct" if words.is_empty() && found.is_none() => {
                     tokens.skip();
-                    found = Some(self.structure(tokens, depth)?);
+                    found = Some(self.structure(tokens, depth)?.into());
                 }
                 "enum" if words.is_empty() && found.is_none() => {
                     tokens.skip();
                     enumeration(tokens)?;
-                    found = Some(Kind::Value(Type::U32));
+                    found = Some(Kind::Value(Type::U32).into());
                 }
                 "union" => {
                     return Err(tokens.refuse("unions are not passed by value; pass an address"));
@@ -141,8 +190,8 @@ impl Declarations {
                     tokens.skip();
                 }
                 _ if found.is_none() && words.is_empty() => match self.known(word) {
-                    Some(kind) => {
-                        found = Some(kind);
+                    Some(known) => {
+                        found = Some(known);
                         tokens.skip();
                     }
                     None => return Err(tokens.refuse(&format!("no type is named `{word}`"))),
@@ -151,16 +200,19 @@ impl Declarations {
                 _ => break,
             }
         }
-        if let Some(kind) = found {
-            return Ok(kind);
+        if let Some(mut found) = found {
+            found.is_const |= is_const;
+            return Ok(found);
         }
         if words.is_empty() {
             return Err(tokens.unexpected("a type"));
         }
-        base(&mut words).ok_or_else(|| {
+        let word = if words == ["char"] { Word::Character } else { Word::Other };
+        let kind = base(&mut words).ok_or_else(|| {
             tokens
                 .refuse_at(start, &format!("`{}` is no type that calls can pass", words.join(" ")))
-        })
+        })?;
+        Ok(Declared { kind, is_const, word })
     }
 
     /// Reads what follows `struct`.
@@ -183,21 +235,21 @@ impl Declarations {
             let base = self.specifiers(tokens, depth)?;
             loop {
                 let at = tokens.position();
-                let (name, kind) = self.declarator(tokens, base.clone(), depth)?;
+                let (name, declared) = self.declarator(tokens, base.clone(), depth)?;
                 if tokens.peek() == Token::Mark(':') {
                     return Err(tokens.refuse("bit-fields have no layout here"));
                 }
                 if name.is_empty() {
                     return Err(tokens.refuse_at(at, "a field without a name"));
                 }
-                match kind {
-                    Kind::Value(Type::Array(_, 0)) => {
+                match declared.kind.into_value() {
+                    Ok(Type::Array(_, 0)) => {
                         return Err(tokens.refuse_at(at, "an array without elements"));
                     }
-                    Kind::Value(kind) => {
+                    Ok(kind) => {
                         one = one.field(name, flat_enough(tokens, at, kind)?);
                     }
-                    other => return Err(tokens.refuse_at(at, &other.why_no_value())),
+                    Err(why) => return Err(tokens.refuse_at(at, &why)),
                 }
                 if !tokens.take(Token::Mark(',')) {
                     break;
@@ -219,14 +271,16 @@ impl Declarations {
     fn declarator(
         &mut self,
         tokens: &mut Tokens<'_>,
-        mut kind: Kind,
+        mut declared: Declared,
         depth: usize,
-    ) -> Result<(String, Kind)> {
+    ) -> Result<(String, Declared)> {
         let depth = deeper(tokens, depth)?;
         while tokens.take(Token::Mark('*')) {
-            kind = Kind::Value(Type::Pointer);
-            while let Token::Word("const" | "volatile" | "restrict" | "__restrict") = tokens.peek()
+            declared = Kind::Pointer(Box::new(declared.into_pointee())).into();
+            while let Token::Word(word @ ("const" | "volatile" | "restrict" | "__restrict")) =
+                tokens.peek()
             {
+                declared.is_const |= word == "const";
                 tokens.skip();
             }
         }
@@ -237,10 +291,10 @@ impl Declarations {
             tokens.skip();
             let inside = tokens.position();
             tokens.skip_to_close()?;
-            let kind = self.suffixes(tokens, kind, depth)?;
+            let declared = self.suffixes(tokens, declared, depth)?;
             let behind = tokens.position();
             tokens.go_to(inside);
-            let inner = self.declarator(tokens, kind, depth)?;
+            let inner = self.declarator(tokens, declared, depth)?;
             tokens.expect(')')?;
             tokens.go_to(behind);
             return Ok(inner);
@@ -253,23 +307,27 @@ impl Declarations {
             word.clone_into(&mut name);
             tokens.skip();
         }
-        Ok((name, self.suffixes(tokens, kind, depth)?))
+        Ok((name, self.suffixes(tokens, declared, depth)?))
     }
 
     /// Reads parameters, or the sizes of arrays.
-    fn suffixes(&mut self, tokens: &mut Tokens<'_>, kind: Kind, depth: usize) -> Result<Kind> {
+    fn suffixes(
+        &mut self,
+        tokens: &mut Tokens<'_>,
+        declared: Declared,
+        depth: usize,
+    ) -> Result<Declared> {
         let at = tokens.position();
         if tokens.take(Token::Mark('(')) {
-            let parameters = self.parameters(tokens, depth)?;
-            let signature = parameters.into_iter().fold(Signature::new(), Signature::parameter);
-            return Ok(Kind::Function(Box::new(match kind {
-                Kind::Void => signature,
-                Kind::Value(kind @ Type::Array(..)) => {
-                    return Err(tokens.refuse_at(at, &format!("no function returns {kind}")));
-                }
-                Kind::Value(kind) => signature.returns(kind),
-                other => return Err(tokens.refuse_at(at, &other.why_no_value())),
-            })));
+            let parameters = self.read_parameters(tokens, depth)?;
+            let result = match declared.kind {
+                Kind::Void => None,
+                other => Some(other.into_value().map_err(|why| tokens.refuse_at(at, &why))?),
+            };
+            if let Some(kind @ Type::Array(..)) = result {
+                return Err(tokens.refuse_at(at, &format!("no function returns {kind}")));
+            }
+            return Ok(Kind::Function(Box::new(Function { parameters, result })).into());
         }
         let mut counts = Vec::new();
         while tokens.take(Token::Mark('[')) {
@@ -287,17 +345,16 @@ impl Declarations {
                 return Err(tokens.refuse("too many dimensions"));
             }
         }
-        counts.into_iter().rev().try_fold(kind, |kind, count| match kind {
-            Kind::Value(kind) => {
-                let element = flat_enough(tokens, at, kind)?;
-                Ok(Kind::Value(Type::array(element, count)))
-            }
-            other => Err(tokens.refuse_at(at, &other.why_no_value())),
+        counts.into_iter().rev().try_fold(declared, |declared, count| {
+            let element = declared.kind.into_value();
+            let element = element.map_err(|why| tokens.refuse_at(at, &why))?;
+            let element = flat_enough(tokens, at, element)?;
+            Ok(Declared { kind: Kind::Value(Type::array(element, count)), ..declared })
         })
     }
 
     /// Reads parameters up to the `)`. Arrays and functions are pointers there.
-    fn parameters(&mut self, tokens: &mut Tokens<'_>, depth: usize) -> Result<Vec<Type>> {
+    fn read_parameters(&mut self, tokens: &mut Tokens<'_>, depth: usize) -> Result<Vec<Parameter>> {
         let mut parameters = Vec::new();
         if tokens.take(Token::Mark(')')) {
             return Ok(parameters);
@@ -313,12 +370,9 @@ impl Declarations {
             }
             let base = self.specifiers(tokens, depth)?;
             let at = tokens.position();
-            let (_, kind) = self.declarator(tokens, base, depth)?;
-            parameters.push(match kind {
-                Kind::Value(Type::Array(..)) | Kind::Function(_) => Type::Pointer,
-                Kind::Value(kind) => kind,
-                other => return Err(tokens.refuse_at(at, &other.why_no_value())),
-            });
+            let (name, declared) = self.declarator(tokens, base, depth)?;
+            let parameter = declared.into_parameter(name);
+            parameters.push(parameter.map_err(|why| tokens.refuse_at(at, &why))?);
             if !tokens.take(Token::Mark(',')) {
                 break;
             }
@@ -328,11 +382,16 @@ impl Declarations {
     }
 
     /// The type that a name stands for.
-    fn known(&self, name: &str) -> Option<Kind> {
-        if let Some(kind) = self.typedefs.get(name) {
-            return Some(kind.clone());
+    fn known(&self, name: &str) -> Option<Declared> {
+        if let Some(known) = self.typedefs.get(name) {
+            return Some(known.clone());
         }
-        Some(Kind::Value(match name {
+        let word = match name {
+            "__m128" => Word::Singles,
+            "__m128d" => Word::Doubles,
+            _ => Word::Other,
+        };
+        let kind = Kind::Value(match name {
             "int8_t" => Type::I8,
             "uint8_t" => Type::U8,
             "int16_t" => Type::I16,
@@ -343,7 +402,8 @@ impl Declarations {
             "uint64_t" | "size_t" | "uintptr_t" | "uintmax_t" => Type::U64,
             "__m128" | "__m128d" | "__m128i" => Type::V128,
             _ => return None,
-        }))
+        });
+        Some(Declared { kind, is_const: false, word })
     }
 }
 
@@ -357,28 +417,75 @@ impl FromStr for Signature {
 }
 
 impl Kind {
-    /// Why it is neither an argument nor a field nor a result.
-    fn why_no_value(&self) -> String {
-        match self {
+    /// Its type as an argument, a field or a result, or why it is none.
+    fn into_value(self) -> std::result::Result<Type, String> {
+        Err(match self {
+            Kind::Value(kind) => return Ok(kind),
+            Kind::Pointer(_) => return Ok(Type::Pointer),
             Kind::Void => "`void` is no value".to_owned(),
-            Kind::Value(kind) => format!("{kind} is not allowed here"),
             Kind::Unknown(name) => format!("`struct {name}` is not defined; its pointers are"),
             Kind::Function(_) => "a function is not allowed here, its pointer is".to_owned(),
-        }
+        })
     }
 }
 
-/// The same, with a name for a structure that has none.
-fn named(kind: Kind, name: String) -> Kind {
-    match kind {
-        Kind::Value(Type::Struct(one)) if one.name().is_empty() => {
-            let fields = one.fields().iter().cloned();
-            let start = Struct::new(name);
-            Kind::Value(Type::from(
-                fields.fold(start, |one, field| one.field(field.name, field.kind)),
-            ))
-        }
-        other => other,
+impl From<Kind> for Declared {
+    fn from(kind: Kind) -> Self {
+        Self { kind, is_const: false, word: Word::Other }
+    }
+}
+
+impl Declared {
+    /// What a pointer to it leads to.
+    fn into_pointee(self) -> Pointee {
+        let target = match (self.kind, self.word) {
+            (Kind::Void, _) => Target::Void,
+            (Kind::Value(Type::I8), Word::Character) => Target::Character,
+            (Kind::Value(Type::V128), Word::Singles) => Target::Value(Type::array(Type::F32, 4)),
+            (Kind::Value(Type::V128), Word::Doubles) => Target::Value(Type::array(Type::F64, 2)),
+            (Kind::Value(kind), _) => Target::Value(kind),
+            (Kind::Pointer(_), _) => Target::Value(Type::Pointer),
+            (Kind::Unknown(name), _) => Target::Undefined(name),
+            (Kind::Function(function), _) => Target::Function(function.signature()),
+        };
+        Pointee { target, is_const: self.is_const }
+    }
+
+    /// The parameter that it declares, or why it declares none. Arrays and functions are pointers there.
+    fn into_parameter(self, name: String) -> std::result::Result<Parameter, String> {
+        let pointee = match self.kind {
+            Kind::Pointer(pointee) => *pointee,
+            Kind::Value(Type::Array(element, _)) => {
+                let kind = Kind::Value(Type::clone(&element));
+                Declared { kind, is_const: self.is_const, word: self.word }.into_pointee()
+            }
+            function @ Kind::Function(_) => Declared::from(function).into_pointee(),
+            other => return Ok(Parameter { name, kind: other.into_value()?, pointee: None }),
+        };
+        Ok(Parameter { name, kind: Type::Pointer, pointee: Some(pointee) })
+    }
+
+    /// The same, with a name for a structure that has none.
+    fn named(self, name: String) -> Self {
+        let kind = match self.kind {
+            Kind::Value(Type::Struct(one)) if one.name().is_empty() => {
+                let fields = one.fields().iter().cloned();
+                let start = Struct::new(name);
+                Kind::Value(Type::from(
+                    fields.fold(start, |one, field| one.field(field.name, field.kind)),
+                ))
+            }
+            other => other,
+        };
+        Self { kind, ..self }
+    }
+}
+
+impl Function {
+    fn signature(&self) -> Signature {
+        let kinds = self.parameters.iter().map(|parameter| parameter.kind.clone());
+        let signature = kinds.fold(Signature::new(), Signature::parameter);
+        self.result.iter().cloned().fold(signature, Signature::returns)
     }
 }
 

@@ -30,8 +30,7 @@ impl<'t> Tokens<'t> {
         let mut at = 0;
         while let Some(first) = text[at..].chars().next() {
             let rest = &text[at..];
-            let is_word = |one: char| one.is_ascii_alphanumeric() || one == '_';
-            let word = rest.find(|one| !is_word(one)).unwrap_or(rest.len());
+            let word = word_bytes(rest);
             let (token, bytes) = match first {
                 '/' if rest.starts_with("//") => (None, rest.find('\n').unwrap_or(rest.len())),
                 '/' if rest.starts_with("/*") => match rest[2..].find("*/") {
@@ -47,7 +46,7 @@ impl<'t> Tokens<'t> {
                         return Err(tokens.error(at, &what));
                     }
                 },
-                one if is_word(one) => (Some(Token::Word(&rest[..word])), word),
+                _ if word > 0 => (Some(Token::Word(&rest[..word])), word),
                 one => (Some(Token::Mark(one)), one.len_utf8()),
             };
             tokens.tokens.extend(token.map(|token| (token, at)));
@@ -146,6 +145,17 @@ impl<'t> Tokens<'t> {
         let line = if line == 1 { String::new() } else { format!("line {line}, ") };
         Error::invalid(format!("{line}column {column} of `{text}`: {why}"))
     }
+}
+
+/// The bytes of the word or number that a text begins with. Names of compilers have `$` and `.` in them: `cfunc._ZN1fE`, `f.cold$2`.
+fn word_bytes(text: &str) -> usize {
+    let is_word = |one: u8| one.is_ascii_alphanumeric() || matches!(one, b'_' | b'$');
+    let bytes = text.as_bytes();
+    let is_part = |at: &usize| match bytes[*at] {
+        b'.' => *at > 0 && bytes.get(at + 1).copied().is_some_and(is_word),
+        one => is_word(one),
+    };
+    (0..bytes.len()).find(|at| !is_part(at)).unwrap_or(bytes.len())
 }
 
 /// A number as C writes it, without a suffix.

@@ -39,6 +39,65 @@ fn prototypes_as_headers_write_them() {
 }
 
 #[test]
+fn what_pointers_lead_to_is_read_through_every_spelling() {
+    let mut types = Declarations::new();
+    let text = "struct p { double x; }; typedef const double *column; typedef int (*order)(int); typedef char letter; typedef double three[3];";
+    types.declare(text).expect("declarations");
+    let double = || Target::Value(Type::F64);
+    let three = || Target::Value(Type::array(Type::F64, 3));
+    let function =
+        || Target::Function("int f(int)".parse::<Signature>().expect("a type").named(""));
+    for (parameter, target, is_const) in [
+        ("const double *x", double(), true),
+        ("double const *const x", double(), true),
+        ("double *const x", double(), false),
+        ("const double x[]", double(), true),
+        ("column x", double(), true),
+        ("column *x", Target::Value(Type::Pointer), false),
+        ("double *const *x", Target::Value(Type::Pointer), true),
+        ("const double (*x)[3]", three(), true),
+        ("const double x[][3]", three(), true),
+        ("three *x", three(), false),
+        ("const three x", double(), true),
+        ("const char *x", Target::Character, true),
+        ("char x[8]", Target::Character, false),
+        ("const letter *x", Target::Character, true),
+        ("signed char *x", Target::Value(Type::I8), false),
+        ("const unsigned char *x", Target::Value(Type::U8), true),
+        ("const void *x", Target::Void, true),
+        ("struct q *x", Target::Undefined("q".to_owned()), false),
+        ("const __m128d *x", Target::Value(Type::array(Type::F64, 2)), true),
+        ("const __m128 *x", Target::Value(Type::array(Type::F32, 4)), true),
+        ("const __m128i *x", Target::Value(Type::V128), true),
+        ("order x", function(), false),
+        ("int (*x)(int)", function(), false),
+        ("int x(int)", function(), false),
+    ] {
+        let read = types.parameters(&format!("void f({parameter})")).expect(parameter);
+        let [Parameter { name, kind: Type::Pointer, pointee: Some(pointee) }] = &read[..] else {
+            panic!("{parameter}: {read:?}")
+        };
+        assert_eq!(name, "x", "{parameter}");
+        assert_eq!((&pointee.target, pointee.is_const), (&target, is_const), "{parameter}");
+    }
+    let point = types.parameters("void f(const struct p *)").expect("a structure");
+    let target = point[0].pointee.as_ref().map(|one| &one.target);
+    assert!(matches!(target, Some(Target::Value(Type::Struct(one))) if one.name() == "p"));
+}
+
+/// P11: compilers make names that C cannot write.
+#[test]
+fn names_of_compilers_are_names() {
+    for name in ["cfunc._ZN8__main__3addB2v1Edd", "f.cold", "$s4main", "f$2", "g.llvm.12"] {
+        let read = format!("double {name}(double)").parse::<Signature>().expect(name);
+        assert_eq!(read.name(), name);
+    }
+    for wrong in ["double f.(double)", "double .f(double)", "double f..g(double)"] {
+        assert!(wrong.parse::<Signature>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn what_is_no_prototype_shows_its_column() {
     for (prototype, column, why) in [
         ("double f(double, struct p)", 26, "`struct p` is not defined"),
