@@ -253,6 +253,9 @@ remote! {
     DylibLookup = "farcall_dylib_lookup":
         (Vec<String>, Placement, Vec<Wanted>) => Vec<Option<Found>>;
 
+    /// Opens shared libraries by file name, and looks a symbol up in each of them with its dependencies, until one has it.
+    DylibFind = "farcall_dylib_find": (Vec<String>, String) => Option<ExecutorAddr>;
+
     /// Action: makes an object file in memory known to debuggers; it has to stay there.
     DebuggerRegister = "orc_rt_ci_aa_sps_GDBJITRegistrar_register": (AddrRange,) => ();
     /// Action: takes it back.

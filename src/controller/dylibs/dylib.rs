@@ -58,7 +58,10 @@ pub(crate) struct State {
     /// The handlers whose stubs are pending.
     handlers: DefinedHandlers,
     archives: Archives,
+    /// Those that the next link opens.
     libraries: Vec<String>,
+    /// All that were added. A look-up goes on in them.
+    searched: Vec<String>,
     /// The names that can be looked up. Copies of the executor have the same ones.
     symbols: Definitions,
     /// The hidden names, which only objects that the dylib links later may refer to.
@@ -159,6 +162,7 @@ impl Dylib {
     pub(crate) fn with_session(&self, session: &Arc<Session>) -> Self {
         let own = self.lock();
         let state = State {
+            searched: own.searched.clone(),
             symbols: own.symbols.clone(),
             hidden: own.hidden.clone(),
             handle: own.handle,
@@ -216,9 +220,13 @@ impl Dylib {
         self.lock().pending.get_or_insert_default().want(name)
     }
 
-    /// Makes the next link open a shared library in the executor, by file name or path as of `dlopen`.
+    /// Makes the next link open a shared library in the executor, by file name or path as of `dlopen`. [`lookup`](Dylib::lookup) finds
+    /// its symbols as well, behind those of the dylib's own objects.
     pub fn add_library(&self, path: impl Into<String>) {
-        self.lock().libraries.push(path.into());
+        let path = path.into();
+        let mut state = self.lock();
+        state.searched.push(path.clone());
+        state.libraries.push(path);
     }
 
     /// Opens the shared libraries that were added, now and not in the next link. The executor opens them while the controller
@@ -236,7 +244,11 @@ impl Dylib {
             return Ok(());
         }
         let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
-        let opened = self.session.linker.look_up(libraries, &mut placement, Vec::new(), deadline);
+        let opened =
+            self.session.linker.look_up(libraries.clone(), &mut placement, Vec::new(), deadline);
+        if opened.is_err() {
+            self.lock().searched.retain(|one| !libraries.contains(one));
+        }
         opened.map(drop).map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
@@ -269,11 +281,12 @@ impl Dylib {
             .map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
-    /// The address of a global symbol. Links the added objects first, with the archive members that define the symbol.
+    /// The address of a global symbol. Links the added objects first, with the archive members that define the symbol. A symbol that
+    /// no object defines is searched in the shared libraries that were added, and in those that they need.
     ///
     /// # Errors
     ///
-    /// When the dylib does not define the symbol, when it is a thread-local, or as [`Dylib::link`]. In a handler that a link of the
+    /// When neither the dylib nor its shared libraries define the symbol, when it is a thread-local, or as [`Dylib::link`]. In a handler that a link of the
     /// dylib calls, when the symbol is not linked yet. When the executor has ended ([`Error::death`]), or the session is over
     /// ([`Error::is_disconnected`]).
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
@@ -299,6 +312,17 @@ impl Dylib {
         }
         // Of a dead executor no address means anything, linked code or not.
         self.session.remote().check_alive()?;
+        let searched = {
+            let state = self.lock();
+            if state.symbols.get(name).is_some() { Vec::new() } else { state.searched.clone() }
+        };
+        if !searched.is_empty() {
+            let found = self.session.linker.find_in(searched, name);
+            let found = found.map_err(|error| error.during(format_args!("in {}", self.name)))?;
+            if let Some(address) = found.filter(|address| !address.is_null()) {
+                return Ok(address);
+            }
+        }
         let outcome = match self.lock().symbols.get(name) {
             Some(definition) if definition.thread => Err(Error::invalid(format!(
                 "{name} is a thread-local, which every thread has at an address of its own; look up a \

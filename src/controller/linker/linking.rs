@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
 use crate::call::contract::{
-    Action, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve, Placement,
-    ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES, STATIC_TLS_OFFSET,
+    Action, DylibFind, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve,
+    Placement, ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES, STATIC_TLS_OFFSET,
     StackExecutable, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
     Wanted,
 };
@@ -301,6 +301,15 @@ impl Linker {
             )));
         }
         Ok((wanted, found))
+    }
+
+    /// The address of a symbol in one of these shared libraries or its dependencies. Opens them first.
+    pub(crate) fn find_in(
+        &self,
+        libraries: Vec<String>,
+        name: &str,
+    ) -> Result<Option<ExecutorAddr>> {
+        self.memory.remote().call::<DylibFind>(&(libraries, name.to_owned()))
     }
 
     /// Finds thread-locals in the executor's shared libraries. Few programs refer to any; those that do cost one message more.

@@ -6,8 +6,8 @@ use std::ffi::{CString, c_void};
 use crate::ExecutorAddr;
 use crate::call::contract::handler_call::CALL_HANDLER;
 use crate::call::contract::{
-    DylibLookup, DylibOpen, DylibResolve, Found, NativeLoad, NativeLookup, Placement, SymbolDef,
-    Wanted,
+    DylibFind, DylibLookup, DylibOpen, DylibResolve, Found, NativeLoad, NativeLookup, Placement,
+    SymbolDef, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::executor::context::controller_access::CurrentSession;
@@ -50,6 +50,19 @@ impl Serve for DylibLookup {
     }
 }
 
+impl Serve for DylibFind {
+    fn serve((libraries, name): (Vec<String>, String)) -> Result<Option<ExecutorAddr>> {
+        let Ok(name) = CString::new(name) else { return Ok(None) };
+        for library in libraries {
+            if let Some(found) = find_in(open(&library)?, &name) {
+                let current = copy_relocations::lock().current(found.get());
+                return Ok(Some(ExecutorAddr::new(current)));
+            }
+        }
+        Ok(None)
+    }
+}
+
 impl Serve for DylibOpen {
     fn serve((_, path, mode): (ExecutorAddr, String, u64)) -> Result<Expected<ExecutorAddr>> {
         if mode != 0 {
@@ -57,7 +70,7 @@ impl Serve for DylibOpen {
                 Err(Error::invalid(format!("opening {path} in mode {mode}: no such"))).into()
             );
         }
-        let opened = if path.is_empty() { Ok(()) } else { open(&path) };
+        let opened = if path.is_empty() { Ok(()) } else { open(&path).map(drop) };
         Ok(opened.map(|()| PROCESS).into())
     }
 }
@@ -136,10 +149,11 @@ fn describe(
     Ok(())
 }
 
-/// Opens a shared library for the rest of the process's life. Its symbols are found from then on.
-fn open(path: &str) -> Result<()> {
+/// Opens a shared library for the rest of the process's life, and returns its handle. Its symbols are found from then on.
+fn open(path: &str) -> Result<ExecutorAddr> {
     library::load_at_one_distance(path);
-    dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL).map(drop)
+    let handle = dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL)?;
+    Ok(ExecutorAddr::new(handle.expose_provenance() as u64))
 }
 
 fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {

@@ -4,7 +4,7 @@ use super::{lazy, memory};
 use crate::ExecutorAddr;
 use crate::call::OTHER_NAMES;
 use crate::call::contract::{
-    DebuggerDeregister, DebuggerRegister, DylibLookup, FramesDeregister, FramesRegister,
+    DebuggerDeregister, DebuggerRegister, DylibFind, DylibLookup, FramesDeregister, FramesRegister,
     IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit, ProcessInfo,
     ProfileMark, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun,
     ProgramStart, SESSION_INSTANCE, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
@@ -23,6 +23,7 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         ("orc_rt_ci_NativeDylibManager_Instance".to_owned(), instance.instance()),
         offer::<ProcessInfo>(),
         offer::<DylibLookup>(),
+        offer::<DylibFind>(),
         offer::<DebuggerRegister>(),
         offer::<DebuggerDeregister>(),
         offer::<FramesRegister>(),

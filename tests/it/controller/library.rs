@@ -40,6 +40,34 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
     assert_eq!(result, 3_u64.to_le_bytes());
 }
 
+/// U5: what the dylib's own objects do not define, its shared libraries do.
+#[test]
+fn functions_of_a_shared_library_are_found_by_the_dylib_that_opened_it() {
+    type Root = extern "C" fn(f64) -> f64;
+    let controller = launch::controller();
+    let maths = controller.create_dylib("maths");
+    maths.add_library("libm.so.6");
+    for _ in 0..2 {
+        let root = maths.function::<Root>("cbrt").expect("found").call(27.0).expect("a result");
+        assert!((root - 3.0).abs() < 1e-12, "{root}");
+    }
+    let error = maths.lookup("no_such_function").expect_err("missing");
+    assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
+    assert_eq!(error.symbols(), ["no_such_function"]);
+    let other = controller.create_dylib("other");
+    assert_eq!(other.lookup("cbrt").expect_err("no library").kind(), ErrorKind::SymbolsNotFound);
+
+    maths.add_object(&constant("cbrt", 7)).expect("an own definition");
+    assert_eq!(call(&controller, &maths, "cbrt"), 7);
+    maths.clear().expect("cleared");
+    assert_eq!(maths.lookup("cbrt").expect_err("forgotten").kind(), ErrorKind::SymbolsNotFound);
+
+    let absent = controller.create_dylib("absent");
+    absent.add_library("libno_such_library.so");
+    let error = absent.lookup("cbrt").expect_err("no such library").to_string();
+    assert!(error.contains("libno_such_library.so"), "{error}");
+}
+
 #[test]
 fn a_look_up_in_a_dead_session_is_an_error() {
     let controller = launch::controller();
