@@ -21,6 +21,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 const UNIT: usize = 16;
 /// Sizes of free blocks: powers of two of units, up to the largest region.
 const ORDERS: usize = (REGION_BYTES_MAX / UNIT as u64).ilog2() as usize + 1;
+/// How many blocks of half a size are tried before a larger block is refused.
+const JOINED_TRIES: usize = 8;
 /// The smallest free block that has whole pages.
 const PAGE_ORDER: usize = (PAGE_BYTES / UNIT as u64).ilog2() as usize;
 
@@ -128,13 +130,9 @@ impl RegionHeap {
             )));
         }
         let units = layout.size().div_ceil(UNIT).max(1);
-        // Free blocks are aligned to their sizes, so a large enough one is aligned, too.
-        let taken = units.max(layout.align().div_ceil(UNIT)).checked_next_power_of_two();
-        let taken = taken.filter(|taken| *taken < 1 << ORDERS);
+        let alignment = layout.align().div_ceil(UNIT);
         let mut allocator = self.0.allocator.lock();
-        let Some((start, taken)) =
-            taken.and_then(|taken| Some((allocator.free.alloc(taken)?, taken)))
-        else {
+        let Some(start) = allocator.take(units, alignment) else {
             drop(allocator);
             return Err(Error::exhausted(format!(
                 "a block of {} bytes, aligned to {}: the heap has {} of {} bytes in use, and no free part that is large enough",
@@ -144,7 +142,6 @@ impl RegionHeap {
                 self.region().bytes()
             )));
         };
-        allocator.give(start + units, start + taken);
         self.0.used.fetch_add(units as u64, Ordering::Relaxed);
         drop(allocator);
         let heap = Arc::clone(&self.0);
@@ -240,6 +237,59 @@ impl fmt::Debug for Shared {
 }
 
 impl Allocator {
+    /// Takes units, the first of which is aligned to so many units.
+    fn take(&mut self, units: usize, alignment: usize) -> Option<usize> {
+        // Free blocks are aligned to their sizes, so a large enough one is aligned, too.
+        let whole = units.max(alignment).checked_next_power_of_two()?;
+        if whole >= 1 << ORDERS {
+            return None;
+        }
+        let Some(start) = self.free.alloc(whole) else {
+            return self.take_joined(units, alignment);
+        };
+        self.give(start + units, start + whole);
+        Some(start)
+    }
+
+    /// Takes units that no single free block has: a block of half the size, with the free units below or above it.
+    fn take_joined(&mut self, units: usize, alignment: usize) -> Option<usize> {
+        let half = units.next_power_of_two() / 2;
+        if half < alignment {
+            return None;
+        }
+        let (mut tried, mut found) = (Vec::new(), None);
+        while found.is_none() && tried.len() < JOINED_TRIES {
+            let Some(block) = self.free.alloc(half) else { break };
+            let below = block.checked_sub(units - half).map(|start| start / alignment * alignment);
+            if let Some(start) = below
+                && self.take_at(start, block)
+            {
+                self.give(start + units, block + half);
+                found = Some(start);
+            } else if self.take_at(block + half, block + units) {
+                found = Some(block);
+            } else {
+                tried.push(block);
+            }
+        }
+        tried.into_iter().for_each(|block| self.give(block, block + half));
+        found
+    }
+
+    /// Takes the units from `start` to `end` if all of them are free.
+    fn take_at(&mut self, start: usize, end: usize) -> bool {
+        let mut at = start;
+        while at < end {
+            let order = (end - at).ilog2().min(at.trailing_zeros());
+            if self.free.alloc_at(at, 1 << order).is_none() {
+                self.give(start, at);
+                return false;
+            }
+            at += 1 << order;
+        }
+        true
+    }
+
     /// Makes the units from `start` to `end` free, in blocks that are aligned to their sizes.
     fn give(&mut self, start: usize, end: usize) {
         let mut at = start;

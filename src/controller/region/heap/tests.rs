@@ -20,6 +20,25 @@ fn taken(heap: &RegionHeap) -> u64 {
     file.metadata().expect("its state").blocks() * 512
 }
 
+/// H8: a block needs as much as is free, and no power of two of it.
+#[test]
+fn after_a_tiny_block_nearly_all_of_the_heap_is_one_block() {
+    const BYTES: usize = 64 << 20;
+    let heap = heap(BYTES as u64);
+    let layout = |bytes| Layout::from_size_align(bytes, 4096).expect("a layout");
+    let tiny = heap.allocate(Layout::new::<u64>()).expect("room");
+    for bytes in [(32 << 20) + 4096, 40 << 20, 48 << 20, BYTES - 8192, 32 << 20] {
+        let large = heap.allocate(layout(bytes)).unwrap_or_else(|error| panic!("{bytes}: {error}"));
+        assert!(large.address().get().is_multiple_of(4096) && large.offset() >= 16);
+        assert!(large.offset() + bytes <= BYTES, "{}", large.offset());
+        assert_eq!(heap.used_bytes(), bytes as u64 + 16);
+    }
+    assert_eq!(heap.allocate(layout(BYTES)).expect_err("no room").kind(), ErrorKind::Exhausted);
+    drop(tiny);
+    assert_eq!(heap.used_bytes(), 0);
+    heap.allocate(layout(BYTES)).expect("the parts are whole again");
+}
+
 #[test]
 fn blocks_are_apart_aligned_and_all_come_back() {
     const BYTES: usize = (1 << 20) - 48;
