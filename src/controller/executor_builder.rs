@@ -55,6 +55,8 @@ const PROGRAM_NAME: &str = "farcall-executor";
 pub struct ExecutorBuilder {
     program: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
+    /// What the executors inherit instead of this process's environment at their starts.
+    inherited: Option<Vec<(OsString, OsString)>>,
     spin: Option<Duration>,
     inherits_descriptors: bool,
     start_timeout: Option<Duration>,
@@ -411,10 +413,18 @@ impl ExecutorBuilder {
         })
     }
 
+    /// The same builder, with the environment that this process has now, for all executors that it starts.
+    pub(crate) fn with_environment(&self) -> Self {
+        let inherited = self.inherited.clone().unwrap_or_else(|| std::env::vars_os().collect());
+        Self { inherited: Some(inherited), ..self.clone() }
+    }
+
     fn environment(&self) -> Result<Vec<CString>> {
-        let inherited =
-            std::env::vars_os().filter(|(name, _)| self.env.iter().all(|(other, _)| other != name));
+        let inherited = self.inherited.clone().unwrap_or_else(|| std::env::vars_os().collect());
+        let is_set = |name: &OsString| self.env.iter().any(|(other, _)| other == name);
         inherited
+            .into_iter()
+            .filter(|(name, _)| !is_set(name))
             .chain(self.env.iter().cloned())
             .map(|(mut name, value)| {
                 name.push("=");

@@ -54,7 +54,7 @@ pub struct Pool {
 
 impl ExecutorBuilder {
     /// Starts `executors` executors, all at once, each of which is followed by the next one when it has died. The policy counts for
-    /// each of them. See [`Pool`].
+    /// each of them, and each has the environment that this process has now. See [`Pool`].
     ///
     /// # Errors
     ///
@@ -63,9 +63,10 @@ impl ExecutorBuilder {
         if executors == 0 {
             return Err(Error::invalid("a pool without executors"));
         }
-        let spawned = (0..executors).map(|_| self.spawn()).collect::<Result<Vec<Spawned>>>()?;
+        let builder = self.with_environment();
+        let spawned = (0..executors).map(|_| builder.spawn()).collect::<Result<Vec<Spawned>>>()?;
         let start =
-            |spawned: Spawned| Shared::start(self, policy, spawned.connect()?).map(Arc::new);
+            |spawned: Spawned| Shared::start(&builder, policy, spawned.connect()?).map(Arc::new);
         let executors = spawned.into_iter().map(start).collect::<Result<Box<[_]>>>()?;
         Ok(Pool { members: Arc::new(Members::pool(executors)) })
     }

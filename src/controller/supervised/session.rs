@@ -39,13 +39,15 @@ pub struct Supervised {
 }
 
 impl ExecutorBuilder {
-    /// Starts an executor, and the next one when a call finds it dead. See [`Supervised`].
+    /// Starts an executor, and the next one when a call finds it dead. Each of them has the environment that this process has now.
+    /// See [`Supervised`].
     ///
     /// # Errors
     ///
     /// As [`ExecutorBuilder::start`], for the first executor.
     pub fn supervise(&self, policy: RestartPolicy) -> Result<Supervised> {
-        let alone = Shared::start(self, policy, self.start()?)?;
+        let builder = self.with_environment();
+        let alone = Shared::start(&builder, policy, builder.start()?)?;
         Ok(Supervised { members: Arc::new(Members::alone(Arc::new(alone))) })
     }
 }
