@@ -9,6 +9,7 @@ use crate::call::contract::EXPORTS_TAG;
 use crate::call::{Handler, LaneEnd, Lanes};
 use crate::deadline::Deadline;
 use crate::error::{Result, panicked};
+use crate::sys::process::stack;
 use crate::transport::{Lane, Payload};
 
 /// The handlers of a session, and the lanes, whose posted calls go ahead of an answer.
@@ -59,6 +60,13 @@ impl Callbacks {
     }
 }
 
+#[cold]
+fn no_room() -> String {
+    "little of the calling thread's stack is left, so the handler does not run: nest handlers and calls less deep, or give the \
+     thread a larger stack"
+        .to_owned()
+}
+
 impl Handler<Lane> for Callbacks {
     type Reply = Vec<u8>;
 
@@ -69,6 +77,10 @@ impl Handler<Lane> for Callbacks {
         args: Payload<'_>,
         mut result: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
+        // Handlers that call functions that call handlers: the host's stack may be small.
+        if !stack::has_room() {
+            return Err(no_room());
+        }
         let args = args.bytes();
         let run = || match self.handlers.run(target, &args, &mut result) {
             None if target != EXPORTS_TAG => self.run_elsewhere(target, &args, &mut result),

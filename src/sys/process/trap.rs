@@ -19,6 +19,7 @@ use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::sys::futex;
 use crate::sys::policy;
 use crate::sys::process::core_file;
+use crate::sys::process::stack;
 
 /// Words of a crash record: state, signal, fault address, pc, what was used up, number of frames, frames.
 pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
@@ -151,18 +152,8 @@ fn own_record() -> Option<&'static Record> {
 /// Gives the calling thread, which is not the main thread, a stack for the handlers until it ends. So they can report an
 /// overflow of its own stack.
 pub(crate) fn protect_thread() {
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: pthread_self has no preconditions.
-    let me = unsafe { libc::pthread_self() };
-    // SAFETY: initializes the attributes when it succeeds.
-    if unsafe { libc::pthread_getattr_np(me, attributes.as_mut_ptr()) } == 0 {
-        let mut low = std::ptr::null_mut();
-        let mut bytes = 0;
-        // SAFETY: the attributes are initialized, and both results are locals.
-        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut bytes) };
-        // SAFETY: the attributes are initialized, and not used any more.
-        unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
-        STACK_LOW.set(low as u64);
+    if let Some(stack) = stack::bounds() {
+        STACK_LOW.set(stack.start);
     }
     HANDLER_STACK.with(|_| ());
 }
