@@ -1,4 +1,4 @@
-//! Memory that the interpreter and executors map, for NumPy's arrays, and arguments that lie in it.
+//! Memory that the interpreter and executors map, for NumPy's arrays.
 //!
 //! An executor's arrays are blocks of one region, so a thousand arrays are one mapping. A block lives as long as Python refers to it,
 //! also beyond the executor.
@@ -9,14 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use farcall::controller::{Access, HeapBlock, Region, RegionHeap};
-use farcall::types::Type;
 use farcall::{Error, Result};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use crate::error;
-use crate::prototype::Target;
 
 /// Arrays begin at a cache line; large ones at a page.
 const LINE_BYTES: usize = 64;
@@ -90,7 +88,7 @@ impl Heap {
     }
 
     /// The live block that these bytes lie in.
-    fn find(&self, address: u64, bytes: u64) -> Option<Arc<Block>> {
+    pub(crate) fn find(&self, address: u64, bytes: u64) -> Option<Arc<Block>> {
         let blocks = self.lock();
         let (start, block) = blocks.range(..=address).next_back()?;
         let block = block.upgrade()?;
@@ -110,6 +108,18 @@ fn layout(bytes: usize) -> Result<Layout> {
 }
 
 impl Block {
+    /// Refuses memory that was given back.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError`.
+    pub(crate) fn check_live(&self) -> PyResult<()> {
+        match self.is_freed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(PyValueError::new_err("the memory of the array was freed")),
+        }
+    }
+
     /// Gives the memory back to the system. The bytes are zeros from now on, until the block is dropped.
     ///
     /// # Errors
@@ -161,99 +171,4 @@ impl Memory {
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         self.block.free().map_err(|error| error::raise(py, &error))
     }
-}
-
-/// What an argument for a pointer is in memory.
-pub(crate) enum Found {
-    /// In the executor's memory, at this address.
-    Here(u64, Arc<Block>),
-    /// In the interpreter's memory only.
-    Elsewhere,
-}
-
-/// Looks at an array, and compares it with what a pointer leads to.
-///
-/// # Errors
-///
-/// `TypeError` for another `dtype`; `ValueError` when it is not contiguous, read-only, or its memory was freed.
-pub(crate) fn look(
-    heap: Option<&Heap>,
-    target: &Target,
-    interface: &Bound<'_, PyDict>,
-) -> PyResult<Found> {
-    let item = |name: &str| -> PyResult<Bound<'_, PyAny>> {
-        let missing = || PyTypeError::new_err(format!("an array interface without {name}"));
-        interface.get_item(name)?.ok_or_else(missing)
-    };
-    let kind: String = item("typestr")?.extract()?;
-    let shape = item("shape")?;
-    let shape = shape.cast::<PyTuple>()?;
-    let (address, is_read_only): (u64, bool) = item("data")?.extract()?;
-    let is_contiguous = match interface.get_item("strides")? {
-        Some(strides) => strides.is_none(),
-        None => true,
-    };
-    check_kind(target, &kind)?;
-    if !is_contiguous {
-        return Err(PyValueError::new_err(
-            "the array is not contiguous: numpy.ascontiguousarray copies it",
-        ));
-    }
-    if is_read_only && !target.is_const {
-        return Err(PyValueError::new_err("the array is read-only, and the function may write it"));
-    }
-    let mut bytes = item_bytes(&kind)?;
-    for extent in shape {
-        bytes = bytes.saturating_mul(extent.extract()?);
-    }
-    let Some(block) = heap.and_then(|heap| heap.find(address, bytes)) else {
-        return Ok(Found::Elsewhere);
-    };
-    if block.is_freed.load(Ordering::Relaxed) {
-        return Err(PyValueError::new_err("the memory of the array was freed"));
-    }
-    Ok(Found::Here(address, block))
-}
-
-/// Compares NumPy's name of a type with what a pointer leads to.
-fn check_kind(target: &Target, name: &str) -> PyResult<()> {
-    let Some(kind) = &target.kind else { return Ok(()) };
-    let is_right = match kind {
-        Type::I8 if target.is_text => name == "|i1" || name == "|u1" || name.starts_with("|S"),
-        // A record, or the bytes of several.
-        Type::Struct(_) => name == format!("|V{}", kind.bytes()) || name == "|u1",
-        Type::V128 | Type::Array(..) => true,
-        kind => numpy_name(kind) == Some(name),
-    };
-    if is_right {
-        return Ok(());
-    }
-    Err(PyTypeError::new_err(format!("an array of {name}, where the function takes {kind}")))
-}
-
-/// NumPy's name of a number's type.
-pub(crate) fn numpy_name(kind: &Type) -> Option<&'static str> {
-    Some(match kind {
-        Type::F64 => "<f8",
-        Type::F32 => "<f4",
-        Type::I8 => "|i1",
-        Type::U8 => "|u1",
-        Type::I16 => "<i2",
-        Type::U16 => "<u2",
-        Type::I32 => "<i4",
-        Type::U32 => "<u4",
-        Type::I64 => "<i8",
-        Type::U64 => "<u8",
-        Type::Bool => "|b1",
-        _ => return None,
-    })
-}
-
-/// The size of an element by NumPy's name of its type.
-fn item_bytes(name: &str) -> PyResult<u64> {
-    let digits = name.get(2..).and_then(|digits| digits.parse::<u64>().ok());
-    let one = || PyTypeError::new_err(format!("an array of {name}"));
-    // NumPy counts the letters of its Unicode strings, of four bytes each.
-    let bytes = digits.map(|digits| if name.contains('U') { digits * 4 } else { digits });
-    bytes.ok_or_else(one)
 }

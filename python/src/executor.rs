@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farcall::controller::{
     Confinement, Controller, ExecutorBuilder, Pool, ProcessSymbols, RestartPolicy, Supervised,
@@ -10,13 +10,18 @@ use farcall::controller::{
 };
 use farcall::jit::ExecutionSession;
 use farcall::types::Declarations;
-use farcall::{ExecutorAddr, Result};
+use farcall::{Error, ErrorKind, ExecutorAddr, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::array::{Heap, Memory};
+use crate::callback::definitions::Definitions;
 use crate::error;
 use crate::function::seconds;
+
+/// How long a killed process may take to end.
+const KILL_TIME: Duration = Duration::from_secs(10);
 
 /// What the objects of one `Executor` share.
 pub(crate) struct Shared {
@@ -101,6 +106,35 @@ impl Shared {
         open.filter(|session| !session.has_ended()).collect()
     }
 
+    fn kill(&self) {
+        self.sessions().iter().for_each(|session| session.kill_handle().kill());
+    }
+
+    /// Kills the executors, and starts the next ones.
+    ///
+    /// # Errors
+    ///
+    /// As for the start of an executor; when a killed process does not end.
+    fn restart(&self) -> Result<()> {
+        let killed = self.sessions();
+        self.kill();
+        let end = Instant::now() + KILL_TIME;
+        while killed.iter().any(|session| !session.has_ended()) {
+            if Instant::now() >= end {
+                let message = format!("a killed executor has not ended in {KILL_TIME:?}");
+                return Err(Error::new(ErrorKind::Timeout, message));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match &self.executors {
+            Executors::One(one) => one.controller().map(drop),
+            Executors::Several(pool) => {
+                let mut all = (0..pool.executors()).filter_map(|number| pool.executor(number));
+                all.try_for_each(|one| one.controller().map(drop))
+            }
+        }
+    }
+
     fn close(&self) {
         if !self.is_closed.swap(true, Ordering::Relaxed) {
             self.sessions().iter().for_each(Controller::close);
@@ -112,9 +146,14 @@ impl Shared {
 #[pyclass(frozen, subclass, module = "farcall._farcall")]
 pub(crate) struct Executor {
     shared: Arc<Shared>,
+    definitions: Py<Definitions>,
 }
 
 impl Executor {
+    pub(crate) fn definitions(&self) -> &Py<Definitions> {
+        &self.definitions
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -168,10 +207,9 @@ impl Executor {
         if let Some(spin) = spin {
             builder = builder.spin(seconds(spin)?);
         }
-        let policy = match standby {
-            true => RestartPolicy::new().standby(),
-            false => RestartPolicy::new(),
-        };
+        // A call that nobody waits for any more would keep the later ones waiting.
+        let policy = RestartPolicy::new().kill_on_timeout();
+        let policy = if standby { policy.standby() } else { policy };
         let started = py.detach(|| start(&builder, policy, processes));
         let (executors, sessions) = started.map_err(|error| error::raise(py, &error))?;
         let shared = Shared {
@@ -184,7 +222,12 @@ impl Executor {
             timeout,
             is_closed: AtomicBool::new(false),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        let definitions = Py::new(py, Definitions::default())?;
+        Ok(Self { shared: Arc::new(shared), definitions })
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        visit.call(&self.definitions)
     }
 
     /// Reads definitions of structures and `typedef`s, for prototypes that use them.
@@ -224,6 +267,20 @@ impl Executor {
     #[getter]
     fn closed(&self) -> bool {
         self.shared.check_open().is_err()
+    }
+
+    /// Ends the processes that run now, whatever they do. Calls under way fail with `ExecutorDied`; the next call starts the next
+    /// process, with the same contents.
+    fn kill(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.check_open()?;
+        py.detach(|| self.shared.kill());
+        Ok(())
+    }
+
+    /// As `kill`, and starts the next processes now.
+    fn restart(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.check_open()?;
+        py.detach(|| self.shared.restart()).map_err(|error| error::raise(py, &error))
     }
 
     /// Ends the executors. Calls under way fail, later ones are refused. Arrays stay.

@@ -5,23 +5,27 @@ use std::time::Duration;
 
 use farcall::ExecutorAddr;
 use farcall::controller::{Dylib, SupervisedFunction};
-use farcall::types::{Signature, Value};
+use farcall::types::{Signature, Type, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 
+use crate::argument::comparison::{column_name, numpy_name};
 use crate::argument::{Arguments, Callback};
-use crate::array::numpy_name;
+use crate::callback::Kept;
+use crate::callback::definitions::Definitions;
 use crate::executor::Shared;
 use crate::prototype::{Parameter, Prototype};
 use crate::value::to_python;
-use crate::wait::{self, Called};
+use crate::wait::{self, Called, Cancellation};
 use crate::{callback, error, future};
 
 /// A C function. Calling it waits for its result, without the interpreter's lock. Any thread may call it.
 #[pyclass(frozen, module = "farcall._farcall")]
 pub(crate) struct Function {
     shared: Arc<Shared>,
+    definitions: Py<Definitions>,
     function: SupervisedFunction<Signature>,
     prototype: Arc<Prototype>,
 }
@@ -35,11 +39,12 @@ impl Function {
     pub(crate) fn new(
         py: Python<'_>,
         shared: Arc<Shared>,
+        definitions: Py<Definitions>,
         function: SupervisedFunction<Signature>,
         prototype: Prototype,
     ) -> PyResult<Self> {
         py.detach(|| function.present()).map_err(|error| error::raise(py, &error))?;
-        Ok(Self { shared, function, prototype: Arc::new(prototype) })
+        Ok(Self { shared, definitions, function, prototype: Arc::new(prototype) })
     }
 
     /// Calls the function in the present executor, in which functions of Python are defined for the time of the call.
@@ -48,6 +53,7 @@ impl Function {
         py: Python<'_>,
         mut arguments: Arguments,
         timeout: Option<Duration>,
+        cancellation: Option<&Cancellation>,
     ) -> PyResult<Value> {
         let callbacks = std::mem::take(&mut arguments.callbacks);
         let present = py.detach(|| self.function.present());
@@ -55,7 +61,7 @@ impl Function {
         let controller = present.controller();
         let mut defined = Vec::new();
         for Callback { position, signature, function } in callbacks {
-            let handler = callback::handler(&signature, function);
+            let handler = callback::handler(&signature, Kept::Here(function));
             let define = |handler| -> farcall::Result<(Dylib, ExecutorAddr)> {
                 let dylib = controller.create_dylib("callback");
                 dylib.define_handler("callback", handler)?;
@@ -67,10 +73,28 @@ impl Function {
             arguments.values[position] = Value::Pointer(address);
             defined.push(dylib);
         }
-        let result = wait::call(py, &Called::Present(&present), &arguments.values, timeout);
+        let called = Called::Present(&present);
+        let result = wait::call(py, &called, &arguments.values, timeout, cancellation);
         // An executor that has died has nothing to clear.
         py.detach(|| defined.iter().for_each(|dylib| drop(dylib.clear())));
         result
+    }
+
+    fn call(
+        &self,
+        py: Python<'_>,
+        arguments: &Bound<'_, PyTuple>,
+        timeout: Option<Duration>,
+        cancellation: Option<&Cancellation>,
+    ) -> PyResult<Py<PyAny>> {
+        let arguments = Arguments::read(&self.shared, &self.prototype, arguments)?;
+        let value = if arguments.callbacks.is_empty() {
+            let called = Called::Supervised(&self.function);
+            wait::call(py, &called, &arguments.values, timeout, cancellation)?
+        } else {
+            self.call_with_callbacks(py, arguments, timeout, cancellation)?
+        };
+        to_python(py, self.prototype.signature.result(), value)
     }
 
     /// The timeout among the keyword arguments, or the executor's.
@@ -108,13 +132,19 @@ impl Function {
     ) -> PyResult<Py<PyAny>> {
         self.shared.check_open()?;
         let timeout = self.timeout(keywords)?;
-        let arguments = Arguments::read(&self.shared, &self.prototype, arguments)?;
-        let value = if arguments.callbacks.is_empty() {
-            wait::call(py, &Called::Supervised(&self.function), &arguments.values, timeout)?
-        } else {
-            self.call_with_callbacks(py, arguments, timeout)?
-        };
-        to_python(py, self.prototype.signature.result(), value)
+        self.call(py, arguments, timeout, None)
+    }
+
+    /// Calls the function, and ends the call with its executor when that is asked for.
+    fn call_until(
+        &self,
+        py: Python<'_>,
+        cancellation: &Cancellation,
+        arguments: &Bound<'_, PyTuple>,
+        timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
+        self.shared.check_open()?;
+        self.call(py, arguments, timeout.map(seconds).transpose()?, Some(cancellation))
     }
 
     /// Submits a call and returns a `farcall.Future`, which can be awaited as well.
@@ -134,13 +164,30 @@ impl Function {
             return Ok(in_thread.call1((slf, arguments, timeout))?.unbind());
         }
         let read = Arguments::read(&this.shared, &this.prototype, arguments)?;
-        future::submit(py, &this.function, &this.prototype, read, arguments)
+        let definitions = &this.definitions;
+        future::submit(py, &this.function, &this.prototype, read, arguments, definitions)
     }
 
-    /// The prototype, as farcall understands it.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.definitions)
+    }
+
+    /// The prototype by which the function was asked for, on one line.
     #[getter]
-    fn prototype(&self) -> String {
-        self.prototype.signature.to_string()
+    fn prototype(&self) -> &str {
+        &self.prototype.text
+    }
+
+    /// The names of the parameters, empty where the prototype has none.
+    #[getter]
+    fn parameter_names(&self) -> Vec<String> {
+        self.prototype.names.clone()
+    }
+
+    /// C's name of the type of the result.
+    #[getter]
+    fn result(&self) -> String {
+        self.prototype.signature.result().map_or_else(|| "void".to_owned(), Type::to_string)
     }
 
     /// The parameters, each as three values. The first is "pointer", "function" or "value". The second says whether a pointer's target is
@@ -151,8 +198,8 @@ impl Function {
         parameters
             .map(|parameter| match parameter {
                 Parameter::Value(kind) => ("value", false, numpy_name(kind)),
-                Parameter::Pointer(target) => {
-                    ("pointer", target.is_const, target.kind.as_ref().and_then(numpy_name))
+                Parameter::Pointer(pointee) => {
+                    ("pointer", pointee.is_const, column_name(&pointee.target))
                 }
                 Parameter::Function(_) => ("function", false, None),
             })
@@ -165,6 +212,6 @@ impl Function {
     }
 
     fn __repr__(&self) -> String {
-        format!("<farcall function {}>", self.prototype.signature)
+        format!("<farcall function {}>", self.prototype.text)
     }
 }

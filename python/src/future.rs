@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
 use farcall::controller::{PendingCall, SupervisedFunction};
@@ -15,6 +15,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::argument::Arguments;
+use crate::callback::definitions::Definitions;
+use crate::callback::exit;
 use crate::error;
 use crate::prototype::Prototype;
 use crate::value::to_python;
@@ -27,6 +29,7 @@ struct Task {
     /// What the call uses.
     _arguments: Mutex<Arguments>,
     _objects: Py<PyTuple>,
+    _definitions: Py<Definitions>,
 }
 
 /// Submits a call.
@@ -40,9 +43,9 @@ pub(crate) fn submit(
     prototype: &Arc<Prototype>,
     arguments: Arguments,
     objects: &Bound<'_, PyTuple>,
+    definitions: &Py<Definitions>,
 ) -> PyResult<Py<PyAny>> {
     let future = py.import("farcall.future")?.getattr("Future")?.call0()?;
-    future.call_method0("set_running_or_notify_cancel")?;
     let prepared = queue().and_then(|_| py.detach(|| function.submit(&arguments.values)));
     let call = prepared.map_err(|error| error::raise(py, &error))?;
     let task = Arc::new(Task {
@@ -51,9 +54,24 @@ pub(crate) fn submit(
         prototype: Arc::clone(prototype),
         _arguments: Mutex::new(arguments),
         _objects: objects.clone().unbind(),
+        _definitions: definitions.clone_ref(py),
     });
+    future.setattr("_submitted", Submitted(Arc::downgrade(&task)))?;
     py.detach(|| task.poll());
     Ok(future.unbind())
+}
+
+/// A submitted call as its future knows it.
+#[pyclass(frozen, module = "farcall._farcall")]
+pub(crate) struct Submitted(Weak<Task>);
+
+#[pymethods]
+impl Submitted {
+    /// Gives the call up: its executor is killed, so that later calls do not wait for it. Does nothing when it has ended.
+    fn give_up(&self, py: Python<'_>) {
+        let call = || self.0.upgrade()?.call.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(call()));
+    }
 }
 
 impl Task {
@@ -85,10 +103,17 @@ impl Task {
                 Err(error) => Err(error::exception(py, &error).unwrap_or_else(|failed| failed)),
             };
             let future = self.future.bind(py);
+            let none = || py.None();
             let set = match outcome {
-                Ok(value) => future.call_method1("set_result", (value,)),
-                Err(raised) => future.call_method1("set_exception", (raised,)),
+                Ok(value) => Ok((value, none())),
+                Err(raised) => {
+                    raised.into_pyobject(py).map(|raised| (none(), raised.into_any().unbind()))
+                }
             };
+            let set = set.map_err(PyErr::from).and_then(|(value, raised)| {
+                // It runs what waits for the future, which may be any code.
+                exit::call(&future.getattr("_finish")?, &PyTuple::new(py, [value, raised])?)
+            });
             if let Err(raised) = set {
                 raised.write_unraisable(py, Some(future));
             }

@@ -5,9 +5,9 @@
 //! | `error` | errors of farcall as exceptions |
 //! | `prototype` | what the parameters of a C function take |
 //! | `value` | numbers and structures of Python as C values, and back |
-//! | `array` | memory that executors map, and arguments that lie in it |
-//! | `argument` | the arguments of one call |
-//! | `callback` | functions of Python that linked code calls |
+//! | `array` | memory that executors map |
+//! | `argument` | the arguments of one call; `comparison`: arrays, compared with what pointers lead to |
+//! | `callback` | functions of Python that linked code calls; `definitions`: those that libraries keep; `exit`: calls on threads that the exit ends |
 //! | `wait` | calls that Ctrl-C and a timeout end |
 //! | `future` | submitted calls |
 //! | `function`, `library`, `executor` | the classes of the module |
@@ -15,7 +15,7 @@
 //! A part imports only from those above it; `executor` has what functions and libraries share.
 //!
 //! Invariant: a call of an executor is made without the interpreter's lock. Code of the executor cannot harm the interpreter.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod argument;
 mod array;
@@ -38,5 +38,6 @@ fn _farcall(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<library::Library>()?;
     module.add_class::<function::Function>()?;
     module.add_class::<array::Memory>()?;
+    module.add_class::<wait::Cancellation>()?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

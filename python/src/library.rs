@@ -7,7 +7,11 @@ use farcall::link::{Archive, LinkGraph, ObjectFile};
 use farcall::types::Declarations;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyWeakrefReference;
+use pyo3::{PyTraverseError, PyVisit};
 
+use crate::callback::Kept;
+use crate::callback::definitions::Definitions;
 use crate::executor::Shared;
 use crate::function::Function;
 use crate::prototype::Prototype;
@@ -17,6 +21,9 @@ use crate::{callback, error};
 #[pyclass(frozen, subclass, module = "farcall._farcall")]
 pub(crate) struct Library {
     shared: Arc<Shared>,
+    definitions: Py<Definitions>,
+    /// The numbers of the functions of Python that it defines.
+    defined: Mutex<Vec<usize>>,
     dylib: SupervisedDylib,
     objects: Mutex<Objects>,
 }
@@ -69,7 +76,14 @@ impl Library {
     fn new(py: Python<'_>, executor: &crate::executor::Executor, name: String) -> PyResult<Self> {
         let shared = Arc::clone(executor.shared());
         let dylib = shared.create_dylib(name);
-        let library = Self { shared, dylib, objects: Mutex::default() };
+        let definitions = executor.definitions().clone_ref(py);
+        let library = Self {
+            shared,
+            definitions,
+            defined: Mutex::default(),
+            dylib,
+            objects: Mutex::default(),
+        };
         library.apart(py, SupervisedDylib::check_types)?;
         Ok(library)
     }
@@ -106,8 +120,16 @@ impl Library {
         }
         let signature = self.prototype(py, prototype)?.signature;
         let name = signature.name().to_owned();
-        let handler = callback::handler(&signature, function);
-        self.apart(py, |dylib| dylib.define_handler(&name, handler?))
+        let definitions = self.definitions.bind(py);
+        let number = definitions.get().add(function);
+        let kept = Kept::There(PyWeakrefReference::new(definitions)?.unbind(), number);
+        let handler = callback::handler(&signature, kept);
+        let defined = self.apart(py, |dylib| dylib.define_handler(&name, handler?));
+        match &defined {
+            Ok(()) => self.defined.lock().unwrap_or_else(PoisonError::into_inner).push(number),
+            Err(_) => definitions.get().remove(number),
+        }
+        defined
     }
 
     /// The function of a prototype, linked now.
@@ -117,7 +139,8 @@ impl Library {
         let name = prototype.signature.name();
         let function = self.dylib.function_with(name, &prototype.signature);
         let function = function.map_err(|error| error::raise(py, &error))?;
-        Function::new(py, Arc::clone(&self.shared), function, prototype)
+        let definitions = self.definitions.clone_ref(py);
+        Function::new(py, Arc::clone(&self.shared), definitions, function, prototype)
     }
 
     /// Runs the initializers of what was added.
@@ -127,9 +150,18 @@ impl Library {
 
     /// Removes all code of the library from each executor. No call of its functions may be under way.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        self.apart(py, |dylib| {
+        let cleared = self.apart(py, |dylib| {
             *self.objects.lock().unwrap_or_else(PoisonError::into_inner) = Objects::default();
             dylib.clear()
-        })
+        });
+        let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = std::mem::take(&mut *defined);
+        drop(defined);
+        numbers.into_iter().for_each(|number| self.definitions.get().remove(number));
+        cleared
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.definitions)
     }
 }

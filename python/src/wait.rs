@@ -3,6 +3,7 @@
 //! A call that returns soon pays for none of this but a look at the clock. Later, the waiting thread asks the interpreter now and then
 //! for signals that have arrived. If a handler of a signal raises an exception, the executor is killed, and the call raises it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use farcall::controller::{Function, SupervisedFunction};
@@ -14,6 +15,31 @@ use crate::{callback, error};
 
 /// How often a waiting call asks for signals.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// Whether a waiting call is to end.
+#[pyclass(frozen, module = "farcall._farcall")]
+#[derive(Debug, Default)]
+pub(crate) struct Cancellation(AtomicBool);
+
+#[pymethods]
+impl Cancellation {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends the call with its executor.
+    fn give_up(&self) {
+        // Relaxed: the waiting thread asks again and again.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Cancellation {
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// A function of the present executor, or of whichever one a call gets.
 pub(crate) enum Called<'a> {
@@ -31,6 +57,7 @@ pub(crate) fn call(
     function: &Called<'_>,
     arguments: &[Value],
     timeout: Option<Duration>,
+    cancellation: Option<&Cancellation>,
 ) -> PyResult<Value> {
     let mut interrupted = None;
     let outcome = py.detach(|| {
@@ -43,6 +70,9 @@ pub(crate) fn call(
                 let message =
                     format!("the call did not return in {timeout:?}; its executor was ended");
                 return Err(Error::new(ErrorKind::Timeout, message));
+            }
+            if cancellation.is_some_and(Cancellation::is_set) {
+                return Err(Error::other("the call was cancelled; its executor was ended"));
             }
             match Python::try_attach(|py| py.check_signals()) {
                 Some(Err(raised)) => {

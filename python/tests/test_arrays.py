@@ -33,6 +33,15 @@ def test_shapes_and_types(executor):
         executor.array(1 << 60, "int8")
 
 
+def test_an_array_of_most_of_the_memory_fits_behind_a_tiny_one(executor):
+    """H8."""
+    tiny = executor.array(1)
+    large = executor.array(48 << 30, "u1")
+    large[0] = large[-1] = tiny[0] = 1
+    with pytest.raises(farcall.LimitError):
+        executor.array(48 << 30, "u1")
+
+
 def test_large_pages(library, executor):
     x = executor.array(1 << 19, large_pages=True)
     assert not x.any()
@@ -90,7 +99,7 @@ def test_wrong_arrays_are_refused(library, executor):
     with pytest.raises(ValueError, match="read-only"):
         scale(x, 16, 1)
     assert library["sum"](x, 16) == 0
-    for wrong in ("text", b"bytes", 1.5, [1.0], object()):
+    for wrong in ("text", b"bytes", 1.5, [1.0], object(), memoryview(b"12345678")):
         with pytest.raises(TypeError, match="argument 1"):
             scale(wrong, 1, 1)
     with pytest.raises(ValueError, match="zero character"):

@@ -83,6 +83,23 @@ def test_defined_functions_are_there_after_a_crash(executor):
     assert seen == [1, 2]
 
 
+def test_functions_of_a_shared_library_are_called(executor):
+    """P7, U5: the library that has opened it finds them, in each executor."""
+    maths = executor.add_shared("libm.so.6")
+    floor = maths["double floor(double)"]
+    assert floor(2.5) == 2
+    with pytest.raises(farcall.LinkError, match="no_such_function"):
+        maths["double no_such_function(double)"]
+    crash = executor.compile_c("int crash(void) { return *(volatile int *)8; }")["crash"]
+    with pytest.raises(farcall.ExecutorDied):
+        crash()
+    assert floor(8.5) == 8
+    with pytest.raises(farcall.LinkError, match="floor"):
+        executor.library()["double floor(double)"]
+    own = executor.add_shared("libm.so.6").compile_c("double floor(double x) { return -x; }", ("-fno-builtin",))
+    assert own["double floor(double)"](8) == -8, "an object of the library comes first"
+
+
 def test_types_of_ctypes(library):
     add = library["add", ctypes.c_double, [ctypes.c_double, ctypes.c_double]]
     assert add(1, 2) == 3
@@ -150,6 +167,49 @@ def test_an_executors_own_timeout_is_that_of_its_calls(object_bytes):
         with pytest.raises(farcall.CallTimeout):
             library["void spin(void)"]()
         library["void nap(double)"](0.3, timeout=None)
+
+
+def test_deep_callbacks_on_a_small_stack_are_an_error(executor):
+    """H8: the stack that is left bounds the depth, before the host overflows it."""
+    apply = executor.compile_c("int apply(int (*f)(int), int x) { return f(x); }")["apply"]
+    depths, outcome = [], []
+
+    def deeper(x):
+        depths.append(x)
+        return apply(deeper, x + 1)
+
+    def run():
+        try:
+            apply(deeper, 0)
+        except Exception as raised:
+            outcome.append(raised)
+
+    for kib in (256, 900):
+        before = threading.stack_size(kib << 10)
+        try:
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        finally:
+            threading.stack_size(before)
+        assert isinstance(outcome.pop(), (farcall.Error, RecursionError))
+        assert apply(lambda x: x + 1, 1) == 2
+    assert max(depths) > 3
+
+
+def test_an_executor_that_follows_has_the_environment_of_the_first(executor):
+    """H8: what the interpreter has set meanwhile does not count."""
+    library = executor.compile_c(
+        "#include <stdlib.h>\nconst char *get(const char *name) { return getenv(name); } void die(void) { abort(); }")
+    get = library["get"]
+    assert get("FARCALL_TEST_LATE") == 0
+    os.environ["FARCALL_TEST_LATE"] = "1"
+    try:
+        with pytest.raises(farcall.ExecutorDied):
+            library["die"]()
+        assert get("FARCALL_TEST_LATE") == 0
+    finally:
+        del os.environ["FARCALL_TEST_LATE"]
 
 
 def test_a_closed_executor_refuses_calls(object_bytes):

@@ -129,6 +129,47 @@ def test_a_kernel_runs_in_a_forked_pool_whose_parent_has_called_it():
     kernel.close()
 
 
+def test_a_kernel_keeps_its_memory_between_batches():
+    """P10: what nothing refers to any more is used again, and results that are in use stay what they are."""
+    kernel = farcall.Kernel(
+        "void add(const double *x, const double *y, double *z, size_t rows)",
+        source="void add(const double *x, const double *y, double *z, unsigned long n) { while (n--) *z++ += *x++ + *y++; }",
+        flags=("-O1",),
+    )
+    ones = numpy.ones(1000)
+    addresses, kept = set(), []
+    for batch in range(50):
+        rows = 1000 - batch
+        result = kernel(ones[:rows], ones[:rows] * batch)
+        assert len(result) == rows and (result == 1 + batch).all(), "zeros before"
+        addresses.add(result.ctypes.data)
+        if batch % 10 == 0:
+            kept.append((batch, result))
+        del result
+    assert len(addresses) < 20
+    assert all((result == 1 + batch).all() for batch, result in kept)
+    executor = kernel.install().executor
+    own = executor.copy(ones)
+    own[:] = 2
+    assert (kernel(own, own) == 4).all(), "in place"
+    assert kernel([1, 2], [3, 4.5]).tolist() == [4, 6.5]
+    kernel.close()
+
+
+def test_a_kernel_refuses_integers_with_nulls():
+    """P10: as numbers they would be wrong."""
+    arrow = pytest.importorskip("pyarrow")
+    kernel = farcall.Kernel(
+        "void twice(const int64_t *x, int64_t *y, size_t rows)",
+        source="void twice(const long *x, long *y, unsigned long n) { while (n--) *y++ = 2 * *x++; }",
+        flags=("-O1",),
+    )
+    assert kernel(arrow.array([1, 2])).tolist() == [2, 4]
+    with pytest.raises(TypeError, match="nulls"):
+        kernel(arrow.array([1, None]))
+    kernel.close()
+
+
 def test_a_kernel_checks_its_columns():
     kernel = farcall.Kernel(PROTOTYPE, source=KERNEL, processes=2)
     reference = pickle.loads(pickle.dumps(kernel.reference()))

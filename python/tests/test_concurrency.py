@@ -5,12 +5,13 @@ import concurrent.futures
 import gc
 import os
 import random
+import signal
 import threading
 
 import pytest
 
 import farcall
-from conftest import DEATHS, descriptors, name_of, resident_kib, threads, until
+from conftest import DEATHS, descriptors, is_running, name_of, resident_kib, threads, until
 
 
 def test_submitted_calls_deliver_their_results(library):
@@ -61,6 +62,71 @@ def test_calls_are_awaited(library):
         assert ticks > 10, "the loop runs on"
 
     asyncio.run(main())
+
+
+def endless(library):
+    """Ways to submit a call that never returns: with a timeout, a thread of this process calls."""
+    return [lambda: library["spin"].submit(timeout=60)]
+
+
+def test_a_cancelled_call_does_not_block_later_ones(library):
+    """P8: its process ends with it."""
+    add = library["add"]
+    for submit in endless(library):
+        future = submit()
+        assert not future.done() and future.cancel() and future.cancelled()
+        assert add.submit(1, 2).result(30) == 3
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(1)
+        assert add(1, 2) == 3
+
+
+def test_a_timeout_of_asyncio_ends_the_call(library):
+    """P8."""
+
+    async def main():
+        for submit in endless(library):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(submit(), 0.1)
+            assert await asyncio.wait_for(library["add"].submit(1, 2), 30) == 3
+
+    asyncio.run(main())
+
+
+def test_an_interrupt_of_a_wait_ends_the_call(library):
+    """P8: as a notebook's interrupt."""
+    for submit in endless(library):
+        future = submit()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            future.result(30)
+        assert library["add"].submit(1, 2).result(30) == 3
+
+
+def test_executors_are_killed_and_restarted(object_bytes):
+    """P8: whatever they do."""
+    for processes in (1, 2):
+        with farcall.Executor(processes=processes) as executor:
+            library = executor.add_object(object_bytes)
+            add, spin = library["double add(double, double)"], library["void spin(void)"]
+            for end in (executor.kill, executor.restart):
+                assert add(1, 2) == 3
+                before = executor.pids
+                future = spin.submit()
+                end()
+                with pytest.raises(farcall.ExecutorDied):
+                    future.result(30)
+                until(lambda: not any(map(is_running, before)))
+                assert end == executor.kill or len(executor.pids) == processes
+                while True:
+                    try:
+                        assert add(1, 2) == 3
+                        break
+                    except farcall.ExecutorDied:
+                        assert end == executor.kill, "the next executors are there"
+                assert not set(before) & set(executor.pids)
+        with pytest.raises(ValueError, match="closed"):
+            executor.restart()
 
 
 def test_a_crash_costs_one_call_of_a_pool(object_bytes):

@@ -12,7 +12,7 @@ enum Form {
     Program,
 }
 
-const SOURCES: [(&str, Form); 12] = [
+const SOURCES: [(&str, Form); 13] = [
     ("confined", Form::Object),
     ("processes", Form::Object),
     ("shared", Form::Object),

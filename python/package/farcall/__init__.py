@@ -16,6 +16,7 @@ from .executor import Executor, Library, default_executor, to_arrow
 from .future import Future
 from .jit import jit_c
 from .kernel import Kernel
+from .signatures import describe_functions
 
 __all__ = [
     "CallTimeout",
@@ -35,3 +36,5 @@ __all__ = [
     "jit_c",
     "to_arrow",
 ]
+
+describe_functions()

@@ -1,16 +1,20 @@
 """Compilers of the machine: C source and LLVM's modules to object files."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .errors import CompileError
 
 FLAGS = ("-O2", "-g")
 
 
-def c_object(source, flags=FLAGS, cc=None):
+def c_object(source: str, flags: Sequence[str] = FLAGS, cc: str | None = None) -> bytes:
     """The bytes of the object that the machine's C compiler makes. ``CC`` names another compiler than ``cc``."""
     with tempfile.TemporaryDirectory(prefix="farcall-") as folder:
         target = Path(folder, "module.o")
@@ -24,9 +28,9 @@ def c_object(source, flags=FLAGS, cc=None):
         return target.read_bytes()
 
 
-def llvm_object(module):
+def llvm_object(module: Any) -> bytes:
     """The bytes of the object that llvmlite makes of a module: IR as text, ``llvmlite.ir.Module`` or a parsed module."""
-    import llvmlite.binding as llvm
+    import llvmlite.binding as llvm  # type: ignore[import-untyped]
 
     for initialize in ("initialize", "initialize_native_target", "initialize_native_asmprinter"):
         try:
@@ -41,4 +45,4 @@ def llvm_object(module):
             raise CompileError(str(refused)) from None
     target = llvm.Target.from_default_triple()
     machine = target.create_target_machine(opt=2, reloc="pic", codemodel="default")
-    return machine.emit_object(module)
+    return bytes(machine.emit_object(module))

@@ -1,6 +1,10 @@
 """The exceptions of farcall. All of them can be pickled, so they cross the border of a cluster's worker."""
 
+from __future__ import annotations
+
 import signal as signals
+from collections.abc import Iterable
+from typing import Any
 
 
 class Error(Exception):
@@ -17,11 +21,11 @@ class LinkError(Error):
     ``symbols`` are the names that the error is about, if it is about names.
     """
 
-    def __init__(self, message, symbols=()):
+    def __init__(self, message: str, symbols: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.symbols = list(symbols)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.symbols)
 
 
@@ -63,18 +67,19 @@ class ExecutorDied(Error):
 
     def __init__(
         self,
-        message,
-        signal=None,
-        exit_status=None,
-        address=None,
-        location=None,
-        backtrace=(),
-        stack_overflow=False,
-        limit=None,
-    ):
+        message: str,
+        signal: int | None = None,
+        exit_status: int | None = None,
+        address: int | None = None,
+        location: str | None = None,
+        backtrace: Iterable[str] = (),
+        stack_overflow: bool = False,
+        limit: str | None = None,
+    ) -> None:
         super().__init__(message)
-        self.signal = signal
-        if signal in set(signals.Signals):
+        # Typed by what most deaths have; a real-time signal is a plain number.
+        self.signal: signals.Signals | None = signal  # type: ignore[assignment]
+        if signal is not None and signal in set(signals.Signals):
             self.signal = signals.Signals(signal)
         self.exit_status = exit_status
         self.address = address
@@ -84,17 +89,19 @@ class ExecutorDied(Error):
         self.limit = limit
 
     @property
-    def function(self):
+    def function(self) -> str | None:
         first = self.backtrace[0] if self.backtrace else self.location
         return first.split("+", 1)[0] if first else None
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         signal = None if self.signal is None else int(self.signal)
         fields = (signal, self.exit_status, self.address, self.location, self.backtrace)
         return type(self), (str(self), *fields, self.stack_overflow, self.limit)
 
 
-def exception_for(kind, message, symbols, errno, death):
+def exception_for(
+    kind: str, message: str, symbols: list[str], errno: int | None, death: dict[str, Any] | None
+) -> Exception:
     """The exception for an error of the Rust library."""
     if death is not None:
         return ExecutorDied(message, **death)
@@ -102,5 +109,5 @@ def exception_for(kind, message, symbols, errno, death):
         return LinkError(message, symbols)
     if kind == "os" and errno is not None:
         return OSError(errno, message)
-    classes = {"timeout": CallTimeout, "value": ValueError, "type": TypeError, "limit": LimitError}
+    classes: dict[str, type[Exception]] = {"timeout": CallTimeout, "value": ValueError, "type": TypeError, "limit": LimitError}
     return classes.get(kind, Error)(message)

@@ -1,16 +1,29 @@
 """Executors, and the libraries that are linked into them."""
 
+from __future__ import annotations
+
 import math
 import operator
 import os
 import re
 import stat
 import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 import numpy
 
-from . import _farcall, compiler, prototypes
+from . import _farcall, columns, compiler, prototypes
+
+if TYPE_CHECKING:
+    import pyarrow  # type: ignore[import-untyped]
+    from typing_extensions import Self
+
+# A file by its path, or what is in it.
+File = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
+Array = numpy.ndarray[Any, Any]
 
 
 class Executor(_farcall.Executor):
@@ -46,29 +59,67 @@ class Executor(_farcall.Executor):
     7.5
     """
 
-    def __new__(cls, *, program=None, memory=None, **options):
+    def __new__(
+        cls,
+        *,
+        program: str | os.PathLike[str] | None = None,
+        processes: int = 1,
+        sandbox: Literal["isolated", "strict"] | None = None,
+        memory: int | str | None = None,
+        cpu_seconds: int | None = None,
+        allow_missing: bool = False,
+        timeout: float | None = None,
+        standby: bool = False,
+        name: str | None = None,
+        spin: float | None = None,
+        arrays: int = 64 << 30,
+    ) -> Self:
         program = program or os.environ.get("FARCALL_EXECUTOR") or _program()
-        return super().__new__(cls, program=os.fspath(program), memory=_bytes(memory), **options)
+        return super().__new__(
+            cls,
+            program=os.fspath(program),
+            processes=processes,
+            sandbox=sandbox,
+            memory=_bytes(memory),
+            cpu_seconds=cpu_seconds,
+            allow_missing=allow_missing,
+            timeout=timeout,
+            standby=standby,
+            name=name,
+            spin=spin,
+            arrays=arrays,
+        )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
-    def library(self, name="library"):
+    def library(self, name: str = "library") -> Library:
         """A library without contents. Its name appears in errors."""
         return Library(self, name)
 
-    def add_object(self, *objects):
+    def add_object(self, *objects: File) -> Library:
         """A new library with these object files, each a path or bytes."""
         return self.library("objects").add_object(*objects)
 
-    def add_archive(self, *archives):
+    def add_archive(self, *archives: File) -> Library:
         """A new library with these archives (``.a``), each a path or bytes."""
         return self.library("archives").add_archive(*archives)
 
-    def compile_c(self, source, flags=compiler.FLAGS):
+    def add_shared(self, path: str | os.PathLike[str]) -> Library:
+        """A new library with a shared library (``.so``), by file name or path. Its functions can be called.
+
+        >>> with Executor() as executor:
+        ...     executor.add_shared("libm.so.6")["double floor(double)"](2.5)
+        2.0
+        """
+        return self.library("shared").add_shared(path)
+
+    def compile_c(self, source: str, flags: Sequence[str] = compiler.FLAGS) -> Library:
         """A new library of C source, compiled by the machine's ``cc``.
 
         >>> with Executor() as executor:
@@ -77,11 +128,11 @@ class Executor(_farcall.Executor):
         """
         return self.library("C").compile_c(source, flags)
 
-    def add_llvm(self, module):
+    def add_llvm(self, module: Any) -> Library:
         """A new library of an LLVM module: IR as text, ``llvmlite.ir.Module`` or a parsed module. Wants llvmlite."""
         return self.library("LLVM").add_llvm(module)
 
-    def array(self, shape, dtype=float, large_pages=False):
+    def array(self, shape: int | Sequence[int], dtype: Any = float, large_pages: bool = False) -> Array:
         """A NumPy array of zeros in memory that executors map, so calls use it in place.
 
         Native code gets its address where a pointer is a parameter. The array outlives the executor.
@@ -98,28 +149,29 @@ class Executor(_farcall.Executor):
         dtype = numpy.dtype(dtype)
         if dtype.hasobject:
             raise TypeError(f"native code cannot use an array of {dtype}")
-        shape = tuple(shape) if hasattr(shape, "__iter__") else (operator.index(shape),)
-        if any(extent < 0 for extent in shape):
-            raise ValueError(f"an array of shape {shape}")
-        size = math.prod(shape) * dtype.itemsize
-        memory = numpy.asarray(self.allocate(size, large_pages))
-        return memory[:size].view(dtype).reshape(shape)
+        extents = tuple(shape) if isinstance(shape, Sequence) else (operator.index(shape),)
+        if any(extent < 0 for extent in extents):
+            raise ValueError(f"an array of shape {extents}")
+        size = math.prod(extents) * dtype.itemsize
+        memory: Array = numpy.asarray(self.allocate(size, large_pages))
+        array: Array = memory[:size].view(dtype).reshape(extents)
+        return array
 
-    def copy(self, data):
-        """A copy of an array in memory that executors map: of NumPy, Arrow, or anything with DLPack or a buffer.
+    def copy(self, data: Any) -> Array:
+        """A copy of an array in memory that executors map: of NumPy, Arrow, pandas, polars, numbers in a list, or anything with DLPack
+        or a buffer. Masked elements are a ``TypeError``, and so are nulls, but for those of floating-point numbers, which are NaN.
 
         >>> executor = Executor()
         >>> executor.copy([1.0, 2.0]).tolist()
         [1.0, 2.0]
         >>> executor.close()
         """
-        is_foreign = hasattr(data, "__dlpack__") and not hasattr(data, "__array__")
-        data = numpy.from_dlpack(data) if is_foreign else numpy.asarray(data)
+        data = columns.column(data)
         copied = self.array(data.shape, data.dtype)
         copied[...] = data
         return copied
 
-    def free(self, array):
+    def free(self, array: Any) -> None:
         """Gives the memory of an array back now. The array and its views have zeros from then on, and no call takes them.
 
         Memory is free by itself when Python refers to it no more.
@@ -154,39 +206,42 @@ class Library(_farcall.Library):
     TypeError: half is `float half(float)` in module.o, not `double half(double)`
     """
 
-    def __init__(self, executor, name):
-        self._sources = []
-        self._functions = {}
+    def __init__(self, executor: Executor, name: str) -> None:
+        self._sources: list[str] = []
+        self._functions: dict[str, _farcall.Function] = {}
 
-    def add_object(self, *objects):
+    def add_object(self, *objects: File) -> Self:
         """Adds object files, each a path or bytes. Returns the library."""
         for one in objects:
             self.link_object(*_named(one, "object.o"))
         return self
 
-    def add_archive(self, *archives):
+    def add_archive(self, *archives: File) -> Self:
         """Adds archives, each a path or bytes. A look-up links the members that it needs. Returns the library."""
         for one in archives:
             self.link_archive(*_named(one, "archive.a"))
         return self
 
-    def add_shared(self, path):
-        """Opens a shared library (``.so``) in each executor, by file name or path. Returns the library."""
+    def add_shared(self, path: str | os.PathLike[str]) -> Self:
+        """Opens a shared library (``.so``) in each executor, by file name or path. Returns the library, which finds its functions.
+
+        Objects of all libraries find them, too, as with ``dlopen`` and ``RTLD_GLOBAL``.
+        """
         self.link_shared(os.fspath(path))
         return self
 
-    def compile_c(self, source, flags=compiler.FLAGS):
+    def compile_c(self, source: str, flags: Sequence[str] = compiler.FLAGS) -> Self:
         """Compiles C source by the machine's ``cc``, and adds it. Returns the library."""
         self.link_object("module.o", compiler.c_object(source, flags))
         self._sources.append(source)
         return self
 
-    def add_llvm(self, module):
+    def add_llvm(self, module: Any) -> Self:
         """Compiles an LLVM module, and adds it. Returns the library."""
         self.link_object("module.o", compiler.llvm_object(module))
         return self
 
-    def define(self, prototype, function):
+    def define(self, prototype: str, function: Callable[..., Any]) -> Self:
         """Defines a C function that calls a function of Python, for objects of this library. Returns the library.
 
         It runs with the interpreter's lock, on the thread that waits for the call. What it raises ends that call, which raises it.
@@ -201,7 +256,7 @@ class Library(_farcall.Library):
         self.define_function(prototype, function)
         return self
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str | tuple[Any, ...]) -> _farcall.Function:
         # Lists, as of ctypes' types, are no keys of a dictionary.
         known = key if isinstance(key, str) else repr(key)
         if known not in self._functions:
@@ -209,12 +264,13 @@ class Library(_farcall.Library):
             self._functions[known] = self._functions[function.__name__] = function
         return self._functions[known]
 
-    def _prototype(self, key):
+    def _prototype(self, key: str | tuple[Any, ...]) -> str:
         if isinstance(key, tuple):
             name, *types = key
             if len(types) == 1:
                 return prototypes.from_cffi(name, *types)
-            return prototypes.from_ctypes(name, *types)
+            result, arguments = types
+            return prototypes.from_ctypes(name, result, arguments)
         if "(" in key:
             return key
         for source in self._sources:
@@ -224,7 +280,7 @@ class Library(_farcall.Library):
         raise ValueError(f"no prototype of {key} is known: say it, as in library[\"double {key}(double)\"]")
 
 
-def to_arrow(array):
+def to_arrow(array: Array) -> pyarrow.Array:
     """An Arrow array over the memory of a one-dimensional array, without a copy. Wants pyarrow."""
     import pyarrow
 
@@ -234,12 +290,12 @@ def to_arrow(array):
     return pyarrow.Array.from_buffers(kind, len(array), [None, pyarrow.py_buffer(array)])
 
 
-_default = None
-_default_of = None
+_default: Executor | None = None
+_default_of: int | None = None
 _lock = threading.Lock()
 
 
-def default_executor():
+def default_executor() -> Executor:
     """The process's own executor, which is started when it is needed first. :func:`jit_c` uses it."""
     global _default, _default_of
     with _lock:
@@ -249,7 +305,7 @@ def default_executor():
         return _default
 
 
-def _program():
+def _program() -> Path:
     program = Path(__file__).with_name("farcall-executor")
     mode = program.stat().st_mode
     if not mode & stat.S_IXUSR:
@@ -258,7 +314,7 @@ def _program():
     return program
 
 
-def _bytes(size):
+def _bytes(size: int | str | None) -> int | None:
     if size is None or not isinstance(size, str):
         return size
     found = re.fullmatch(r"(\d+)\s*([KMGT]?)(?:i?B)?", size.strip(), re.IGNORECASE)
@@ -267,7 +323,7 @@ def _bytes(size):
     return int(found[1]) << (10 * " KMGT".index(found[2].upper() or " "))
 
 
-def _named(file, name):
+def _named(file: File, name: str) -> tuple[str, bytes]:
     if isinstance(file, (bytes, bytearray, memoryview)):
         return name, bytes(file)
     return Path(file).name, Path(file).read_bytes()

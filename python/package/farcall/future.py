@@ -1,15 +1,32 @@
 """Futures of submitted calls."""
 
+from __future__ import annotations
+
 import asyncio
 import concurrent.futures
 import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from . import _farcall
+
+    _Base = concurrent.futures.Future[Any]
+else:
+    _Base = concurrent.futures.Future
 
 
-class Future(concurrent.futures.Future):
+class _CanBeGivenUp(Protocol):
+    def give_up(self) -> None: ...
+
+
+class Future(_Base):
     """The result of a submitted call. It can be awaited in asyncio, too.
 
-    A submitted call runs to its end: ``cancel`` has no effect. Functions given to ``add_done_callback`` run on the thread that
-    delivers all results, so they should be quick.
+    ``cancel`` gives the call up. A call that was submitted with a timeout, or with functions of Python, ends with its process then:
+    other calls under way in it fail, and later calls run in the next process. Any other call runs to its end, and later submitted
+    calls wait for it; ``Executor.kill`` ends it. ``asyncio.wait_for`` and Ctrl-C in ``result`` cancel. Functions given to
+    ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
 
     >>> import asyncio, farcall
     >>> async def twice(executor):
@@ -20,30 +37,61 @@ class Future(concurrent.futures.Future):
     6
     """
 
-    def __await__(self):
+    _submitted: _CanBeGivenUp | None = None
+
+    def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.wrap_future(self).__await__()
 
+    def cancel(self) -> bool:
+        cancelled = super().cancel()
+        submitted, self._submitted = self._submitted, None
+        if cancelled and submitted:
+            submitted.give_up()
+        return cancelled
 
-_threads = None
+    def result(self, timeout: float | None = None) -> Any:
+        try:
+            return super().result(timeout)
+        except BaseException as raised:
+            # Ctrl-C, and not what the call has raised.
+            if not isinstance(raised, Exception):
+                self.cancel()
+            raise
+
+    def _finish(self, result: Any, raised: BaseException | None) -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        self._submitted = None
+        if raised is None:
+            self.set_result(result)
+        else:
+            self.set_exception(raised)
+
+
+_threads: concurrent.futures.ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 
 
-def in_thread(function, arguments, timeout):
+def in_thread(function: _farcall.Function, arguments: tuple[Any, ...], timeout: float | None) -> Future:
     """Calls the function on a thread of this process: for calls with a timeout, or with functions of Python."""
+    from . import _farcall
+
     global _threads
     with _lock:
         if _threads is None:
             _threads = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="farcall-calls")
-    future = Future()
-    future.set_running_or_notify_cancel()
+    future, cancellation = Future(), _farcall.Cancellation()
+    future._submitted = cancellation
 
-    def call():
+    def call() -> None:
+        if future.cancelled():
+            return
         try:
-            result = function(*arguments, timeout=timeout)
+            result = function.call_until(cancellation, arguments, timeout)
         except BaseException as raised:
-            future.set_exception(raised)
+            future._finish(None, raised)
         else:
-            future.set_result(result)
+            future._finish(result, None)
 
     _threads.submit(call)
     return future
