@@ -46,7 +46,7 @@ impl Apart {
     }
 
     /// The other process is this user's, and of a group with the same number. `None` if this process cannot become that user.
-    pub(crate) fn as_user(mut self, user: u32) -> Option<Self> {
+    pub(crate) fn for_user(mut self, user: u32) -> Option<Self> {
         let own = geteuid();
         if !own.is_root() && own.as_raw() != user {
             println!("attack: skipped: only root can become another user");

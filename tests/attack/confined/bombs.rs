@@ -93,7 +93,7 @@ const OTHER_USER: u32 = 65533;
 /// A6: with all threads that one executor can have, the host still starts executors and threads.
 #[test]
 fn a_thread_bomb_leaves_threads_for_the_host() {
-    let Some(apart) = Apart::within(60).as_user(OTHER_USER) else { return };
+    let Some(apart) = Apart::within(60).for_user(OTHER_USER) else { return };
     apart.run(|| {
         setrlimit(Resource::RLIMIT_NPROC, 400, 400).expect("a lower limit");
         let session = start(Confinement::strict());
@@ -110,7 +110,7 @@ fn a_thread_bomb_leaves_threads_for_the_host() {
 /// A6: timers count for the user, as signals that wait do.
 #[test]
 fn a_timer_bomb_leaves_timers_for_the_host() {
-    let Some(apart) = Apart::within(60).as_user(OTHER_USER) else { return };
+    let Some(apart) = Apart::within(60).for_user(OTHER_USER) else { return };
     apart.run(|| {
         setrlimit(Resource::RLIMIT_SIGPENDING, 1000, 1000).expect("a lower limit");
         let session = start(Confinement::strict());

@@ -142,7 +142,7 @@ fn no_call_of_another_users_code_reaches_another_process() {
         println!("attack: skipped: this user cannot write the page");
         return;
     }
-    let Some(apart) = Apart::within(120).as_user(NOBODY) else { return };
+    let Some(apart) = Apart::within(120).for_user(NOBODY) else { return };
     apart.run(|| {
         assert_eq!(geteuid(), Uid::from_raw(NOBODY));
         compare_all("another user");
