@@ -25,8 +25,8 @@ pub const PAYLOAD_BYTES_MAX: u64 = if cfg!(model) { 16 << 10 } else { 1 << 30 };
 /// processes.
 pub const CALL_DEPTH_MAX: u64 = 256;
 
-/// What a nested handler leaves free of the stack of the thread that it runs on, or a quarter of a small stack: more than its own
-/// frames take, and those of what it calls.
+/// A nested handler leaves this much of its thread's stack free, or a quarter of a small stack. That is more than the frames of the
+/// handler and of its callees take.
 pub(crate) const STACK_RESERVE_BYTES: u64 = 128 << 10;
 
 /// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves before it returns to the host's other work.

@@ -207,7 +207,7 @@ impl Executor {
         if let Some(spin) = spin {
             builder = builder.spin(seconds(spin)?);
         }
-        // A call that nobody waits for any more would keep the later ones waiting.
+        // A call that no thread waits for any more would keep the later ones waiting.
         let policy = RestartPolicy::new().kill_on_timeout();
         let policy = if standby { policy.standby() } else { policy };
         let started = py.detach(|| start(&builder, policy, processes));

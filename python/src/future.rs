@@ -1,4 +1,4 @@
-//! Submitted calls, whose results arrive at futures of Python.
+//! Pending calls, whose results arrive at futures of Python.
 //!
 //! A thread of its own delivers results, because what waits for a future may be any code of Python. It sleeps while none arrives.
 
@@ -56,17 +56,17 @@ pub(crate) fn submit(
         _objects: objects.clone().unbind(),
         _definitions: definitions.clone_ref(py),
     });
-    future.setattr("_submitted", Submitted(Arc::downgrade(&task)))?;
+    future.setattr("_submitted", Pending(Arc::downgrade(&task)))?;
     py.detach(|| task.poll());
     Ok(future.unbind())
 }
 
 /// A submitted call as its future knows it.
 #[pyclass(frozen, module = "farcall._farcall")]
-pub(crate) struct Submitted(Weak<Task>);
+pub(crate) struct Pending(Weak<Task>);
 
 #[pymethods]
-impl Submitted {
+impl Pending {
     /// Gives the call up: its executor is killed, so that later calls do not wait for it. Does nothing when it has ended.
     fn give_up(&self, py: Python<'_>) {
         let call = || self.0.upgrade()?.call.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -7,7 +7,7 @@
 //! | `value` | numbers and structures of Python as C values, and back |
 //! | `array` | memory that executors map |
 //! | `argument` | the arguments of one call; `comparison`: arrays, compared with what pointers lead to |
-//! | `callback` | functions of Python that linked code calls; `definitions`: those that libraries keep; `exit`: calls on threads that the exit ends |
+//! | `callback` | functions of Python that linked code calls; `definitions`: functions that libraries keep; `exit`: calls at the exit |
 //! | `wait` | calls that Ctrl-C and a timeout end |
 //! | `future` | submitted calls |
 //! | `function`, `library`, `executor` | the classes of the module |

@@ -1,7 +1,7 @@
 //! Functions of Python that a library defines, where the collector of garbage sees them.
 //!
-//! A function refers to its module, and the module perhaps to the executor: a cycle. What the linker keeps is invisible to the
-//! collector, so it has a weak reference only, and the objects of Python that can call the function keep it alive.
+//! A function refers to its module, and the module perhaps to the executor: a cycle. The collector does not see
+//! what the linker keeps. So the linker has a weak reference, and the objects of Python that can call the function keep it alive.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -11,7 +11,7 @@ use crate::sync::Ordering;
 use crate::sys::confine::confinement::Confinement;
 use crate::sys::futex;
 use crate::sys::memory::map;
-use crate::sys::process::child::Ended;
+use crate::sys::process::dying::Ended;
 use crate::sys::process::trap;
 use crate::wire::layout;
 

@@ -98,8 +98,8 @@ impl OwnPipelines {
         open: impl FnOnce() -> Result<Arc<Caller>>,
         close: impl FnOnce(&Caller),
     ) -> Result<Arc<Caller>> {
-        if let Some(caller) = self.0.lock().present.as_ref().filter(|caller| is_free(caller)) {
-            return Ok(Arc::clone(caller));
+        if let Some(caller) = self.0.lock().free() {
+            return Ok(caller);
         }
         // Late results may be there, which no thread has received.
         let known = self.0.lock().all();
@@ -125,6 +125,12 @@ impl OwnPipelines {
 }
 
 impl Own {
+    /// The present pipeline, if neither it nor another one is held up.
+    fn free(&self) -> Option<Arc<Caller>> {
+        let are_others_free = self.others.iter().all(is_free);
+        self.present.as_ref().filter(|caller| are_others_free && is_free(caller)).map(Arc::clone)
+    }
+
     fn all(&self) -> Vec<Arc<Caller>> {
         self.present.iter().chain(&self.others).map(Arc::clone).collect()
     }

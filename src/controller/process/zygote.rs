@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 use crate::sync::Mutex;
 use crate::sys::io::identified::Identified;
 use crate::sys::io::socket::{self, Heard, Told};
-use crate::sys::process::child::{Ended, Parent};
+use crate::sys::process::child::Parent;
 use crate::sys::process::dying;
+use crate::sys::process::dying::Ended;
 
 /// A zygote. The process ends when this value is dropped.
 #[derive(Debug)]

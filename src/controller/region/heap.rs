@@ -237,7 +237,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Allocator {
-    /// Takes units, the first of which is aligned to so many units.
+    /// Takes units, the first of which is aligned to `alignment` units.
     fn take(&mut self, units: usize, alignment: usize) -> Option<usize> {
         // Free blocks are aligned to their sizes, so a large enough one is aligned, too.
         let whole = units.max(alignment).checked_next_power_of_two()?;

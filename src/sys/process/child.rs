@@ -1,5 +1,7 @@
 //! Child processes: started without a copy of this one, surely ended, and their end observed without races.
 
+pub(crate) mod uncollected;
+
 use std::ffi::{CStr, CString, OsStr};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -17,7 +19,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::{dying, uncollected};
+use super::dying::{self, Ended};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::END_TIMEOUT;
@@ -49,15 +51,6 @@ pub(crate) struct Child {
 pub(crate) trait Parent: std::fmt::Debug + Send + Sync {
     /// Collects its child with this number, which has ended. Never waits.
     fn collect(&self, pid: i32) -> Ended;
-}
-
-/// How a child ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    Exited(i32),
-    Killed(i32),
-    /// Another part of this process has collected the child, and the kernel no longer knows how it ended.
-    Unknown,
 }
 
 impl Child {

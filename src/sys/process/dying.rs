@@ -1,6 +1,13 @@
 //! How a process is ending, before the kernel has freed its memory.
 
-use super::child::Ended;
+/// How a child ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Exited(i32),
+    Killed(i32),
+    /// Another part of this process has collected the child, and the kernel no longer knows how it ended.
+    Unknown,
+}
 
 /// `PF_EXITING`: the flag of a task that is ending.
 const EXITING: u64 = 4;

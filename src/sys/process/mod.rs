@@ -11,4 +11,3 @@ pub(crate) mod stack;
 pub(crate) mod thread;
 pub(crate) mod tied;
 pub(crate) mod trap;
-pub(crate) mod uncollected;

@@ -41,7 +41,8 @@ fn prototypes_as_headers_write_them() {
 #[test]
 fn what_pointers_lead_to_is_read_through_every_spelling() {
     let mut types = Declarations::new();
-    let text = "struct p { double x; }; typedef const double *column; typedef int (*order)(int); typedef char letter; typedef double three[3];";
+    let text = "struct p { double x; }; typedef const double *column; typedef int (*order)(int); \
+                typedef char letter; typedef double three[3];";
     types.declare(text).expect("declarations");
     let double = || Target::Value(Type::F64);
     let three = || Target::Value(Type::array(Type::F64, 3));

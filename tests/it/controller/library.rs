@@ -42,7 +42,7 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
 
 /// U5: what the dylib's own objects do not define, its shared libraries do.
 #[test]
-fn functions_of_a_shared_library_are_found_by_the_dylib_that_opened_it() {
+fn a_dylib_finds_functions_of_libraries_that_it_opened() {
     type Root = extern "C" fn(f64) -> f64;
     let controller = launch::controller();
     let maths = controller.create_dylib("maths");

@@ -9,7 +9,8 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::origin::Origin;
-use crate::sys::process::child::{Child, Ended};
+use crate::sys::process::child::Child;
+use crate::sys::process::dying::Ended;
 
 /// A process from before its start until nothing of it is left.
 #[derive(Debug)]

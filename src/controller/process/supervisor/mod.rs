@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::limits::{CORE_TIMEOUT, END_TIMEOUT};
 use crate::sys::io::identified::Identified;
 use crate::sys::origin::Origin;
-use crate::sys::process::child::{Child, Ended, Others};
+use crate::sys::process::child::{Child, Others};
 use crate::sys::process::dying;
+use crate::sys::process::dying::Ended;
 
 mod life;
 mod supervision;

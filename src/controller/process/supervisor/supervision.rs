@@ -29,9 +29,9 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::sys::io::identified::Identified;
 use crate::sys::io::watch::Watch;
 use crate::sys::policy;
+use crate::sys::process::child::uncollected;
 use crate::sys::process::child::{Awaiter, Child, Others};
 use crate::sys::process::per_process::PerProcess;
-use crate::sys::process::uncollected;
 use crate::trace;
 
 /// The two threads. The last owner ends them.

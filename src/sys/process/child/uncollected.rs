@@ -4,9 +4,9 @@
 //! itself. That process may keep it as long as it likes. So no thread waits for such a child: it is noted here, and collected
 //! when it comes.
 
-use super::child::Awaiter;
-use super::per_process::PerProcess;
+use super::Awaiter;
 use crate::sync::Mutex;
+use crate::sys::process::per_process::PerProcess;
 
 static LEFT: PerProcess<Mutex<Vec<Awaiter>>> = PerProcess::new();
 
