@@ -4,6 +4,7 @@
 
 #[path = "../../src/sys/alone.rs"]
 mod alone;
+mod as_native;
 mod call;
 mod commands;
 mod controller;

@@ -11,6 +11,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::shm::{Holder, Words};
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::process::thread::{SignalMask, Undisturbed};
 
 /// The number of threads of the executor itself, the first thread excluded.
 static OWN_THREADS: AtomicU64 = AtomicU64::new(0);
@@ -116,6 +117,8 @@ unsafe extern "C" fn ended(round: *mut c_void) {
     release();
     // Other threads may wait for the end of this thread, so a new thread waits for them.
     let counted = OwnThread::new();
+    let mask = SignalMask::of_thread();
+    let _undisturbed = Undisturbed::new();
     let last = std::thread::Builder::new().name("farcall-last".to_owned());
     let _ = last.spawn(move || {
         let _counted = counted;
@@ -123,6 +126,8 @@ unsafe extern "C" fn ended(round: *mut c_void) {
         while threads() > 1 + OWN_THREADS.load(Ordering::Relaxed) {
             std::thread::sleep(COUNT_INTERVAL);
         }
+        // Exit handlers are the program's.
+        mask.set();
         std::process::exit(0);
     });
 }

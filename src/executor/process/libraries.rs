@@ -85,6 +85,13 @@ pub(crate) fn find(name: &CStr) -> Option<ExecutorAddr> {
     (!old.is_null()).then(|| ExecutorAddr::new(old as u64))
 }
 
+/// The address of a version of a symbol in the process.
+pub(crate) fn find_version(name: &CStr, version: &CStr) -> Option<ExecutorAddr> {
+    // SAFETY: name and version are C strings.
+    let found = unsafe { libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), version.as_ptr()) };
+    (!found.is_null()).then(|| ExecutorAddr::new(found as u64))
+}
+
 /// The address of a symbol in an open library or its dependencies. A symbol may have the value null.
 pub(crate) fn find_in(library: ExecutorAddr, name: &CStr) -> Option<ExecutorAddr> {
     // SAFETY: clears the message of an earlier failure.

@@ -43,6 +43,10 @@ struct Dynamic {
     hash_table: u64,
     relocations: u64,
     relocation_bytes: u64,
+    /// The version number of each symbol.
+    symbol_versions: u64,
+    /// The versions that the file defines.
+    versions: u64,
 }
 
 /// The kind of a symbol.
@@ -67,6 +71,8 @@ const DT_SYMTAB: u64 = 6;
 const DT_RELA: u64 = 7;
 const DT_RELASZ: u64 = 8;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
+const DT_VERSYM: u64 = 0x6fff_fff0;
+const DT_VERDEF: u64 = 0x6fff_fffc;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
 const R_X86_64_64: u64 = 1;
 const R_X86_64_GLOB_DAT: u64 = 6;
@@ -110,6 +116,17 @@ pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> Symbol
     file.symbols_named(name).iter().find_map(of_symbol).unwrap_or(unnamed)
 }
 
+/// The version by which a linker would bind the name to the symbol that the dynamic linker has found at `address`: the default one
+/// of the file there. `None` if that file has no versions of it.
+pub(crate) fn version_of<'a>(
+    files: &'a [LoadedFile],
+    name: &CStr,
+    address: u64,
+) -> Option<&'a CStr> {
+    let holder = files.iter().find(|file| file.segment_at(address).is_some())?;
+    holder.default_version(name)
+}
+
 impl LoadedFile {
     fn read(info: &dl_phdr_info) -> Self {
         let mut file = Self { base: info.dlpi_addr, ..Self::default() };
@@ -145,8 +162,57 @@ impl LoadedFile {
         self.segments.iter().find(|segment| segment.range.contains(address))
     }
 
+    /// The default version of a symbol that the file defines.
+    fn default_version(&self, name: &CStr) -> Option<&CStr> {
+        const HIDDEN: u16 = 1 << 15;
+        const FIRST_NAMED: u16 = 2;
+        let Dynamic { symbol_versions, versions, names, .. } = self.dynamic;
+        if symbol_versions == 0 || versions == 0 {
+            return None;
+        }
+        let number = |index: u32| {
+            // SAFETY: every symbol has a number of two bytes.
+            unsafe { *pointer::<u16>(symbol_versions + 2 * u64::from(index)) }
+        };
+        let indices = self.indices_named(name);
+        let mut numbers = indices.into_iter().map(number);
+        let wanted = numbers.find(|number| number & HIDDEN == 0 && *number >= FIRST_NAMED)?;
+        let mut at = versions;
+        loop {
+            // Format, flags, number, count of names; hash; offsets of the first name and of the next version.
+            // SAFETY: the definitions form a list, whose last one has the offset 0.
+            let [_, head, _, first_name, next] = unsafe { *pointer::<[u32; 5]>(at) };
+            if head & 0x7fff == u32::from(wanted) {
+                // SAFETY: the first name of a definition is its own: an offset in the names.
+                let name = unsafe { *pointer::<u32>(at + u64::from(first_name)) };
+                // SAFETY: the names are NUL-terminated.
+                return Some(unsafe { CStr::from_ptr(pointer(names + u64::from(name))) });
+            }
+            if next == 0 {
+                return None;
+            }
+            at += u64::from(next);
+        }
+    }
+
     /// The symbols of this name that the file defines; several if it has versions of it.
     fn symbols_named(&self, name: &CStr) -> Vec<Elf64_Sym> {
+        self.indices_named(name).into_iter().map(|index| self.symbol(index)).collect()
+    }
+
+    fn symbol(&self, index: u32) -> Elf64_Sym {
+        let at = self.dynamic.symbols + size_of::<Elf64_Sym>() as u64 * u64::from(index);
+        // SAFETY: the indices come from the file's own tables.
+        unsafe { *pointer::<Elf64_Sym>(at) }
+    }
+
+    fn name_of(&self, symbol: &Elf64_Sym) -> &CStr {
+        // SAFETY: the names are NUL-terminated.
+        unsafe { CStr::from_ptr(pointer(self.dynamic.names + u64::from(symbol.st_name))) }
+    }
+
+    /// The indices of the symbols of this name that the file defines.
+    fn indices_named(&self, name: &CStr) -> Vec<u32> {
         let mut found = Vec::new();
         let Dynamic { symbols, names, hash_table, .. } = self.dynamic;
         if symbols == 0 || names == 0 || hash_table == 0 {
@@ -164,13 +230,8 @@ impl LoadedFile {
             // SAFETY: a bucket's chain is readable up to the entry that ends it.
             let chain = unsafe { *pointer::<u32>(chains_at + 4 * u64::from(index - first)) };
             if chain | 1 == hash | 1 {
-                let at = symbols + size_of::<Elf64_Sym>() as u64 * u64::from(index);
-                // SAFETY: every chain entry has a symbol.
-                let symbol = unsafe { *pointer::<Elf64_Sym>(at) };
-                // SAFETY: the names are NUL-terminated.
-                let own = unsafe { CStr::from_ptr(pointer(names + u64::from(symbol.st_name))) };
-                if own == name {
-                    found.push(symbol);
+                if self.name_of(&self.symbol(index)) == name {
+                    found.push(index);
                 }
             }
             if chain & 1 == 1 {
@@ -257,6 +318,8 @@ impl Dynamic {
                 DT_GNU_HASH => dynamic.hash_table = address,
                 DT_RELA => dynamic.relocations = address,
                 DT_RELASZ => dynamic.relocation_bytes = *value,
+                DT_VERSYM => dynamic.symbol_versions = address,
+                DT_VERDEF => dynamic.versions = address,
                 _ => {}
             }
         }

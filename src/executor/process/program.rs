@@ -14,6 +14,7 @@
 #![allow(unsafe_code, reason = "calls the functions of programs by address")]
 
 mod arguments;
+pub(crate) mod signal_actions;
 mod start;
 mod table;
 
@@ -21,6 +22,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Once;
 
 use arguments::Arguments;
+pub(crate) use arguments::take_over_service;
 use table::{Handler, Programs, Registration};
 
 use crate::call::contract::{
@@ -34,7 +36,7 @@ use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::thread_end;
 use crate::sps::Bytes;
 use crate::sync::Mutex;
-use crate::sys::process::fork;
+use crate::sys::process::{fork, thread};
 use crate::{AddrRange, ExecutorAddr};
 
 /// The programs of the process. There is one table, because `atexit` has no session argument.
@@ -283,7 +285,8 @@ fn functions(array: AddrRange) -> Vec<ExecutorAddr> {
     real.map(ExecutorAddr::new).collect()
 }
 
-/// Sets the program's name in the C library, which `assert`, `error` and `warn` print. A new name is never freed.
+/// Sets the program's name in the C library, which `assert`, `error` and `warn` print, and on the process's first thread in the
+/// kernel, which `ps` and `top` show. A new name is never freed.
 fn set_name(name: &CStr) {
     // SAFETY: the C library's name is a C string, or null.
     let is_same = unsafe { self::name().as_ref() }.is_some_and(|first| {
@@ -301,6 +304,10 @@ fn set_name(name: &CStr) {
     unsafe { program_invocation_name = name };
     // SAFETY: as above.
     unsafe { program_invocation_short_name = short };
+    if thread::number().cast_unsigned() == std::process::id() {
+        // SAFETY: the kernel copies the start of the C string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, short) };
+    }
 }
 
 /// The name of the program that ran last, or of the process: a C string that is never freed.

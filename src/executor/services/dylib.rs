@@ -17,11 +17,11 @@ use crate::executor::entry::stubs::handler_entry;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
 use crate::executor::process::libraries::{
-    dlopen, find, find_in, open_defaults, standard_streams, static_symbols,
+    dlopen, find, find_in, find_version, open_defaults, standard_streams, static_symbols,
 };
-use crate::executor::process::loaded::{self, SymbolKind};
+use crate::executor::process::loaded::{self, LoadedFile, SymbolKind};
 use crate::executor::process::names::{dladdr, dlsym};
-use crate::executor::process::program;
+use crate::executor::process::program::{self, signal_actions};
 use crate::executor::tls::{library, thread};
 use crate::sps::Expected;
 
@@ -43,8 +43,10 @@ impl Serve for DylibLookup {
             found.push(look_up(name, *required).map(|address| (address, false)));
         }
         let mut relocations = copy_relocations::lock();
+        let (files, loaded) = loaded::files();
+        choose_versions(&files, &wanted, &mut found);
         if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
-            describe(&mut relocations, placement, &wanted, &mut found)?;
+            describe(&mut relocations, (&files, loaded), placement, &wanted, &mut found)?;
         }
         Ok(found)
     }
@@ -119,20 +121,32 @@ impl Serve for NativeLookup {
     }
 }
 
+/// Replaces addresses as the dynamic linker binds a program. A linker has written down the version that the library had then, and the
+/// first file with this version has the symbol. That may be a preloaded library, in which the version is not the default one.
+fn choose_versions(files: &[LoadedFile], wanted: &[Wanted], found: &mut [Option<Found>]) {
+    for ((name, ..), found) in wanted.iter().zip(found) {
+        let (Some((address, _)), Ok(name)) = (found, CString::new(name.as_str())) else { continue };
+        let version = loaded::version_of(files, &name, address.get());
+        if let Some(first) = version.and_then(|version| find_version(&name, version)) {
+            *address = first;
+        }
+    }
+}
+
 /// Marks the functions among the narrow symbols, copies variables below 2 GiB for low code, and replaces each address
 /// by the current one.
 fn describe(
     relocations: &mut CopyRelocations,
+    (files, loaded): (&[LoadedFile], u64),
     placement: Placement,
     wanted: &[Wanted],
     found: &mut [Option<Found>],
 ) -> Result<()> {
-    let (files, loaded) = loaded::files();
     let mut is_bound = !relocations.needs_bind(loaded);
     for ((name, _, narrow), found) in wanted.iter().zip(&mut *found) {
         let (Some((address, is_function)), true) = (found, *narrow) else { continue };
         let Ok(c_name) = CString::new(name.as_str()) else { continue };
-        match loaded::kind_of(&files, &c_name, address.get()) {
+        match loaded::kind_of(files, &c_name, address.get()) {
             SymbolKind::Function => *is_function = true,
             SymbolKind::Variable(bytes) if placement == Placement::Low => {
                 is_bound &= !relocations.copy_low(name, address.get(), bytes)?;
@@ -141,7 +155,7 @@ fn describe(
         }
     }
     if !is_bound {
-        relocations.bind(&files, loaded)?;
+        relocations.bind(files, loaded)?;
     }
     for (address, _) in found.iter_mut().flatten() {
         *address = ExecutorAddr::new(relocations.current(address.get()));
@@ -176,10 +190,11 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
 /// |---|---|
 /// | exit handlers, destructors of thread-locals | they belong to programs, which may be removed |
 /// | `pthread_create` | its threads have the static TLS reserve, and their stack overflows are reported |
+/// | `sigaction`, `signal` | the handlers that report crashes are no part of the program |
 /// | `dladdr`, `dl_iterate_phdr`, backtraces | they find linked functions |
 /// | `dlopen`, `dlsym` | they find what linked code defines |
 /// | calls of the controller | there is no other way to it |
-fn own_symbols() -> [(&'static str, *const c_void); 15] {
+fn own_symbols() -> [(&'static str, *const c_void); 22] {
     let call = controller_call::call_controller::<CurrentSession> as *const c_void;
     let call_async = controller_call::call_controller_async::<CurrentSession> as *const c_void;
     [
@@ -192,6 +207,13 @@ fn own_symbols() -> [(&'static str, *const c_void); 15] {
         ("__cxa_thread_atexit", program::cxa_thread_atexit as *const c_void),
         ("__cxa_thread_atexit_impl", program::cxa_thread_atexit as *const c_void),
         ("pthread_create", thread::create as *const c_void),
+        ("sigaction", signal_actions::sigaction as *const c_void),
+        ("__sigaction", signal_actions::sigaction as *const c_void),
+        ("signal", signal_actions::signal as *const c_void),
+        ("bsd_signal", signal_actions::signal as *const c_void),
+        ("ssignal", signal_actions::signal as *const c_void),
+        ("sysv_signal", signal_actions::sysv_signal as *const c_void),
+        ("__sysv_signal", signal_actions::sysv_signal as *const c_void),
         ("dl_iterate_phdr", dladdr::dl_iterate_phdr as *const c_void),
         ("dladdr", dladdr::dladdr as *const c_void),
         ("backtrace_symbols", dladdr::backtrace_symbols as *const c_void),

@@ -16,6 +16,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
+use crate::executor::process::program::take_over_service;
 use crate::executor::process::{crash_report, descriptors, first_thread};
 use crate::executor::remote::listen;
 use crate::executor::services::{names_offered, process_info};
@@ -31,7 +32,8 @@ use crate::sys::futex;
 use crate::sys::io::socket::{self, Received};
 use crate::sys::process::child::Child;
 use crate::sys::process::forked::Forked;
-use crate::sys::process::thread::Undisturbed;
+use crate::sys::process::thread::{SignalMask, Undisturbed};
+use crate::sys::process::child::broken_pipe;
 use crate::sys::process::{child, fork, thread, tied, trap};
 use crate::transport::lane::segment;
 use crate::transport::{Connection, Lane, Side};
@@ -120,6 +122,7 @@ pub fn fork() -> Result<Forked> {
     let served = catch_unwind(AssertUnwindSafe(|| {
         drop(ours);
         descriptors::begin_anew(theirs.as_fd());
+        take_over_service(parent);
         drop(undisturbed);
         print_panics_without_backtraces();
         status(serve_over(theirs, parent, &Confinement::new(), false))
@@ -178,7 +181,7 @@ pub fn main() -> ! {
             std::process::exit(FAILED);
         }
     };
-    trap::restore_sigpipe();
+    broken_pipe::restore();
     let outcome = crash_report::install()
         .and_then(|()| first_thread::outlive_others())
         .and_then(|()| connected::serve(connection));
@@ -269,6 +272,9 @@ fn serve(asked: &str) -> Result<()> {
         numbers.ok_or_else(|| Error::invalid(format!("{ARGUMENT}{asked}: not two numbers")))?;
     if closes {
         descriptors::close_from(fd.saturating_add(1))?;
+    } else if fd != child::SOCKET {
+        // This process has the descriptors of its parent, and so those that a service manager has opened.
+        take_over_service(parent);
     }
     serve_over(child::adopt(fd)?, parent, &confinement, is_debuggable)
 }
@@ -346,7 +352,7 @@ fn serve_lanes(
     let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     // Both threads start while this one prepares its setup, if it has one.
     Acceptor::start(session, files)
-        .and_then(|()| standby::begin(Arc::clone(session)))
+        .and_then(|()| standby::begin(Arc::clone(session), SignalMask::of_thread()))
         .inspect_err(|error| last_words(socket.as_fd(), error))?;
     let setup = enforced.map(|enforced| setup(session, stripes, enforced));
     acceptor.release_socket(socket);
@@ -405,7 +411,7 @@ fn prepare(
     confinement: &Confinement,
 ) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>, Enforced)> {
     tied::die_with_parent(parent)?;
-    trap::restore_sigpipe();
+    broken_pipe::restore();
     futex::check()?;
     let confined = confine(confinement, parent)?;
     if confinement.level() != ConfinementLevel::Default {

@@ -2,6 +2,8 @@
 //!
 //! One thread is always on standby. It starts its successor before it serves a lane; if that fails, the lane is
 //! refused, and the thread stays on standby. So a program that uses up all threads loses lanes and nothing else.
+//!
+//! A thread on standby blocks all signals. While it serves, it runs linked code, and has the signal mask of the process's start.
 
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::instance::Instance;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
+use crate::sys::process::thread::SignalMask;
 use crate::sys::process::trap;
 use crate::transport::{End, Lane, Lifeline, Payload, Side, pipeline};
 use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
@@ -21,12 +24,12 @@ use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 /// The stack of a serving thread: the system's default for main threads.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Starts a standby thread.
+/// Starts a standby thread, for linked code that begins with this mask of signals.
 ///
 /// # Errors
 ///
 /// If the system refuses.
-pub(crate) fn begin(session: Arc<Instance>) -> Result<()> {
+pub(crate) fn begin(session: Arc<Instance>, mask: SignalMask) -> Result<()> {
     own_thread::start("farcall-lane", STACK_BYTES, move || {
         // Registers all destructors of this thread now: a registration takes the dynamic loader's lock, which a
         // library that hangs in its constructor holds.
@@ -34,8 +37,11 @@ pub(crate) fn begin(session: Arc<Instance>) -> Result<()> {
         Lanes::prepare_thread();
         let Ok(acceptor) = session.acceptor() else { return };
         while let Some(work) = acceptor.next_work() {
-            match begin(Arc::clone(&session)) {
-                Ok(()) => return serve(&session, acceptor, work),
+            match begin(Arc::clone(&session), mask) {
+                Ok(()) => {
+                    mask.set();
+                    return serve(&session, acceptor, work);
+                }
                 Err(error) => acceptor.refuse(work.number, &error),
             }
         }

@@ -1,5 +1,6 @@
 //! Child processes: started without a copy of this one, surely ended, and their end observed without races.
 
+pub(crate) mod broken_pipe;
 pub(crate) mod uncollected;
 
 use std::ffi::{CStr, CString, OsStr};
@@ -238,6 +239,43 @@ impl Drop for FileActions {
     }
 }
 
+/// What a child does before it runs the program, beside the changes to its descriptors: a SIGPIPE that only this process's runtime
+/// ignores has its default action.
+struct Attributes(libc::posix_spawnattr_t);
+
+impl Attributes {
+    fn new() -> nix::Result<Self> {
+        let mut attributes = MaybeUninit::uninit();
+        // SAFETY: initializes the record if it succeeds.
+        status(unsafe { libc::posix_spawnattr_init(attributes.as_mut_ptr()) })?;
+        // SAFETY: it has succeeded.
+        let mut attributes = Self(unsafe { attributes.assume_init() });
+        if broken_pipe::was_ignored_at_start() {
+            return Ok(attributes);
+        }
+        let mut signals = MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: empties the set.
+        unsafe { libc::sigemptyset(signals.as_mut_ptr()) };
+        // SAFETY: the set is empty now.
+        unsafe { libc::sigaddset(signals.as_mut_ptr(), libc::SIGPIPE) };
+        // SAFETY: the record and the set are initialized.
+        status(unsafe {
+            libc::posix_spawnattr_setsigdefault(&raw mut attributes.0, signals.as_ptr())
+        })?;
+        let flags = libc::c_short::try_from(libc::POSIX_SPAWN_SETSIGDEF).unwrap_or_default();
+        // SAFETY: the record is initialized.
+        status(unsafe { libc::posix_spawnattr_setflags(&raw mut attributes.0, flags) })?;
+        Ok(attributes)
+    }
+}
+
+impl Drop for Attributes {
+    fn drop(&mut self) {
+        // SAFETY: the record is initialized, and this is its last use.
+        unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
+    }
+}
+
 fn spawn(
     path: &CStr,
     actions: &FileActions,
@@ -249,6 +287,7 @@ fn spawn(
         strings.chain(std::iter::once(std::ptr::null_mut())).collect()
     };
     let (args, env) = (list(args), list(env));
+    let attributes = Attributes::new()?;
     let mut pid = 0;
     // SAFETY: path, lists and actions live until it returns, both lists end with a null pointer, and the function does not
     // store to their strings.
@@ -257,7 +296,7 @@ fn spawn(
             &raw mut pid,
             path.as_ptr(),
             &raw const actions.0,
-            std::ptr::null(),
+            &raw const attributes.0,
             args.as_ptr(),
             env.as_ptr(),
         )

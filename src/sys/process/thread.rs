@@ -56,11 +56,43 @@ pub(crate) fn numbers() -> Result<Vec<i32>> {
     Ok(numbers)
 }
 
+/// The signals that a thread blocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SignalMask(libc::sigset_t);
+
+impl SignalMask {
+    /// The mask of the calling thread.
+    pub(crate) fn of_thread() -> Self {
+        let mut own = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: no set is read, and the thread's own is written.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), own.as_mut_ptr()) };
+        // SAFETY: all-zero bytes were a valid set already.
+        Self(unsafe { own.assume_init() })
+    }
+
+    /// The mask that blocks every signal that can be blocked.
+    fn full() -> Self {
+        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
+        // SAFETY: fills the set.
+        unsafe { libc::sigfillset(all.as_mut_ptr()) };
+        // SAFETY: all-zero bytes were a valid set already.
+        Self(unsafe { all.assume_init() })
+    }
+
+    /// Makes this the mask of the calling thread.
+    pub(crate) fn set(&self) {
+        // SAFETY: one set is read, and none is written.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut())
+        };
+    }
+}
+
 /// Blocks all signals of the calling thread while this value lives, and restores `errno`.
 #[derive(Debug)]
 pub(crate) struct Undisturbed {
     /// The signals that the thread blocked before.
-    old: libc::sigset_t,
+    old: SignalMask,
     errno: i32,
     /// The signal mask belongs to the thread that made this.
     _not_send: std::marker::PhantomData<*const ()>,
@@ -68,14 +100,8 @@ pub(crate) struct Undisturbed {
 
 impl Undisturbed {
     pub(crate) fn new() -> Self {
-        let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: fills the set.
-        unsafe { libc::sigfillset(all.as_mut_ptr()) };
-        let mut old = all;
-        // SAFETY: one set is read, and the other, of the same type, is written.
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), old.as_mut_ptr()) };
-        // SAFETY: it was full already, and is the thread's old set now.
-        let old = unsafe { old.assume_init() };
+        let old = SignalMask::of_thread();
+        SignalMask::full().set();
         let errno = Errno::last_raw();
         Self { old, errno, _not_send: std::marker::PhantomData }
     }
@@ -84,10 +110,7 @@ impl Undisturbed {
 impl Drop for Undisturbed {
     fn drop(&mut self) {
         Errno::set_raw(self.errno);
-        // SAFETY: the set is the thread's earlier set.
-        unsafe {
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.old, std::ptr::null_mut())
-        };
+        self.old.set();
     }
 }
 

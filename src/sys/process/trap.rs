@@ -34,6 +34,8 @@ const OVERFLOW_SLACK_BYTES: u64 = 1 << 20;
 /// The bits of what was used up.
 const STACK: u64 = 1;
 const MEMORY: u64 = 2;
+/// The bit beside them: the signal is for an access to the fault address. A process that sends the signal names none.
+const ACCESS: u64 = 4;
 /// Memory counts as used up when less than this part of its limit is left.
 const MEMORY_PART: u64 = 8;
 
@@ -115,16 +117,70 @@ pub(crate) fn install(
     STACK_LOW.set(stack_low);
     HANDLER_STACK.with(|_| ());
     for signal in FATAL {
-        // SAFETY: all-zero bytes are a valid sigaction.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = on_signal as *const () as usize;
-        action.sa_flags =
-            libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND | libc::SA_NODEFER;
-        // SAFETY: the handler has the three-argument form that SA_SIGINFO asks for.
-        Errno::result(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })
-            .map_err(during)?;
+        let inherited = change_action(signal, Some(&own_action())).map_err(during)?;
+        if inherited.sa_sigaction == libc::SIG_IGN {
+            change_action(signal, Some(&inherited)).map_err(during)?;
+        }
     }
     Ok(())
+}
+
+/// The action of these handlers.
+fn own_action() -> libc::sigaction {
+    // SAFETY: all-zero bytes are a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_signal as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESETHAND | libc::SA_NODEFER;
+    action
+}
+
+/// Changes the action of a signal as a program sees it, and returns the action before. The handlers here are no part of the
+/// program: it sees the default action in their place, and gets them for the default action of a signal that they handle.
+pub(crate) fn change_program_action(
+    signal: c_int,
+    new: Option<&libc::sigaction>,
+) -> nix::Result<libc::sigaction> {
+    /// Flags and blocked signals of the default actions that the program has set.
+    static DEFAULTS: [[AtomicU64; 2]; FATAL.len()] =
+        [const { [AtomicU64::new(0), AtomicU64::new(0)] }; FATAL.len()];
+
+    let known = FATAL.iter().position(|fatal| *fatal == signal).map(|at| &DEFAULTS[at]);
+    let default = new.filter(|new| new.sa_sigaction == libc::SIG_DFL && own_record().is_some());
+    let (own, default) = (default.and(known).map(|_| own_action()), default.zip(known));
+    let mut old = change_action(signal, own.as_ref().or(new))?;
+    let words = |action: &mut libc::sigaction| (&raw mut action.sa_mask).cast::<u64>();
+    if program_handler(old.sa_sigaction) != old.sa_sigaction {
+        // SAFETY: all-zero bytes are the default action.
+        old = unsafe { std::mem::zeroed() };
+        if let Some([flags, mask]) = known {
+            old.sa_flags =
+                c_int::try_from(flags.load(Ordering::Relaxed).cast_signed()).unwrap_or(0);
+            // SAFETY: a set starts with the word of the 64 signals.
+            unsafe { *words(&mut old) = mask.load(Ordering::Relaxed) };
+        }
+    }
+    if let Some((default, [flags, mask])) = default {
+        let mut default = *default;
+        flags.store(i64::from(default.sa_flags).cast_unsigned(), Ordering::Relaxed);
+        // SAFETY: as above.
+        mask.store(unsafe { *words(&mut default) }, Ordering::Relaxed);
+    }
+    Ok(old)
+}
+
+/// The handler that a program sees in the place of this one.
+pub(crate) fn program_handler(handler: libc::sighandler_t) -> libc::sighandler_t {
+    if handler == own_action().sa_sigaction { libc::SIG_DFL } else { handler }
+}
+
+/// Changes the action of a signal, if a new one is given, and returns the action before.
+fn change_action(signal: c_int, new: Option<&libc::sigaction>) -> nix::Result<libc::sigaction> {
+    // SAFETY: all-zero bytes are a valid sigaction.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    let new = new.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the own handler has the three-argument form that its flags ask for; programs vouch for theirs.
+    Errno::result(unsafe { libc::sigaction(signal, new, &raw mut old) })?;
+    Ok(old)
 }
 
 /// Makes the handlers, which are installed, report to this record from now on. In a forked child they report nothing before.
@@ -182,12 +238,6 @@ fn set_handler_stack(start: *mut c_void, flags: c_int) {
     unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
 }
 
-/// Restores the default action of SIGPIPE, which Rust's runtime ignores: a write to a closed pipe ends the process.
-pub(crate) fn restore_sigpipe() {
-    // SAFETY: the default action is a valid handler.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-}
-
 /// Reads a record; `None` when no handler came as far as writing one. Every number in it is a hint.
 pub(crate) fn read(record: &[AtomicU64]) -> Option<Crash> {
     let word = |at: usize| record.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -197,7 +247,7 @@ pub(crate) fn read(record: &[AtomicU64]) -> Option<Crash> {
     }
     let frames = usize::try_from(word(5)).unwrap_or(0).min(CRASH_FRAMES_MAX);
     let signal = i32::try_from(word(1)).ok()?;
-    let has_address = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+    let has_address = matches!(signal, libc::SIGSEGV | libc::SIGBUS) && word(4) & ACCESS != 0;
     Some(Crash {
         signal,
         fault_address: has_address.then(|| word(2)),
@@ -242,7 +292,8 @@ fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u
     set(2, address);
     set(3, pc);
     let stack = if fault && stack_low != 0 && near_end { STACK } else { 0 };
-    set(4, stack | if memory_is_used_up() { MEMORY } else { 0 });
+    let access = if code > 0 { ACCESS } else { 0 };
+    set(4, stack | access | if memory_is_used_up() { MEMORY } else { 0 });
     // [CRASH] Release: publishes what is written so far, even if the walk below faults.
     record[0].store(2, Ordering::Release);
     if let (Some(Reporter { begin, .. }), Some(crash)) = (whole.reporter, read(record)) {

@@ -151,6 +151,18 @@ unsafe extern "C" {
     static mut environ: *const *const c_char;
 }
 
+/// Makes the variables by which a service manager names the process that it has started name this one, if they name the process
+/// `parent`, whose program this process runs. No thread of the process may use the environment meanwhile.
+pub(crate) fn take_over_service(parent: i32) {
+    let parent = parent.to_string();
+    for name in ["LISTEN_PID", "WATCHDOG_PID"] {
+        if std::env::var(name).is_ok_and(|number| number == parent) {
+            // SAFETY: the caller vouches for the other threads.
+            unsafe { std::env::set_var(name, std::process::id().to_string()) };
+        }
+    }
+}
+
 /// What the kernel told this process when it started; empty without `/proc`. The file is read once: that takes longer than a run.
 fn auxiliary_vector() -> &'static [usize] {
     static VECTOR: OnceLock<Vec<usize>> = OnceLock::new();

@@ -1,0 +1,5 @@
+//! What a program sees of its process, of signals and of its libraries, compared with the native program.
+
+pub(crate) mod interposition;
+pub(crate) mod process;
+pub(crate) mod signals;
