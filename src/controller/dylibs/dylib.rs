@@ -287,8 +287,8 @@ impl Dylib {
     /// # Errors
     ///
     /// When neither the dylib nor its shared libraries define the symbol, when it is a thread-local, or as [`Dylib::link`]. In a
-    /// handler that a link of the dylib calls, when the symbol is not linked yet. When the executor has ended ([`Error::death`]), or the session is over
-    /// ([`Error::is_disconnected`]).
+    /// handler that a link of the dylib calls, when the symbol is not linked yet. When the executor has ended ([`Error::death`]), or
+    /// the session is over ([`Error::is_disconnected`]).
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
         self.lookup_by(name, Deadline::SESSION_END)
     }

@@ -116,8 +116,8 @@ pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> Symbol
     file.symbols_named(name).iter().find_map(of_symbol).unwrap_or(unnamed)
 }
 
-/// The version by which a linker would bind the name to the symbol that the dynamic linker has found at `address`: the default one
-/// of the file there. `None` if that file has no versions of it.
+/// The default version of the name in the file at `address`, where the dynamic linker has found the symbol: a linker would bind the
+/// name to it. `None` if that file has no versions of it.
 pub(crate) fn version_of<'a>(
     files: &'a [LoadedFile],
     name: &CStr,
@@ -229,10 +229,8 @@ impl LoadedFile {
         while index >= first && index != 0 {
             // SAFETY: a bucket's chain is readable up to the entry that ends it.
             let chain = unsafe { *pointer::<u32>(chains_at + 4 * u64::from(index - first)) };
-            if chain | 1 == hash | 1 {
-                if self.name_of(&self.symbol(index)) == name {
-                    found.push(index);
-                }
+            if chain | 1 == hash | 1 && self.name_of(&self.symbol(index)) == name {
+                found.push(index);
             }
             if chain & 1 == 1 {
                 break;

@@ -285,8 +285,8 @@ fn functions(array: AddrRange) -> Vec<ExecutorAddr> {
     real.map(ExecutorAddr::new).collect()
 }
 
-/// Sets the program's name in the C library, which `assert`, `error` and `warn` print, and on the process's first thread in the
-/// kernel, which `ps` and `top` show. A new name is never freed.
+/// Sets the program's name in the C library, where `assert`, `error` and `warn` read it. Sets it in the kernel as well, where `ps`
+/// and `top` read it. A new name is never freed.
 fn set_name(name: &CStr) {
     // SAFETY: the C library's name is a C string, or null.
     let is_same = unsafe { self::name().as_ref() }.is_some_and(|first| {

@@ -1,7 +1,7 @@
 //! Threads of the executor itself. They have the static TLS reserve and do not count as threads of the program.
 //!
-//! They block every signal that can be blocked. A signal for the process is for threads of the program, and natively there are no
-//! others: where those block it, it stays pending until one of them takes it.
+//! They block every signal that can be blocked. A signal for the process is for threads of the program: natively there are no
+//! others. Where all threads of the program block the signal, it stays pending until one of them takes it.
 
 use super::static_reserve;
 use crate::error::{Error, Result};

@@ -239,8 +239,8 @@ impl Drop for FileActions {
     }
 }
 
-/// What a child does before it runs the program, beside the changes to its descriptors: a SIGPIPE that only this process's runtime
-/// ignores has its default action.
+/// The attributes of a child, set before it runs the program. SIGPIPE has its default action, if only the runtime of this process
+/// ignores it.
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {

@@ -135,7 +135,7 @@ fn own_action() -> libc::sigaction {
 }
 
 /// Changes the action of a signal as a program sees it, and returns the action before. The handlers here are no part of the
-/// program: it sees the default action in their place, and gets them for the default action of a signal that they handle.
+/// program. In their place it sees the default action. A program that sets the default action gets them back.
 pub(crate) fn change_program_action(
     signal: c_int,
     new: Option<&libc::sigaction>,

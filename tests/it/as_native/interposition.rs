@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::commands::native::{assert_same, farcall_run, native};
-use crate::testkit::corpus::{self, PLAIN, gcc};
+use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::process::run_to_end;
 
 /// A library with versions of its names.

@@ -1,4 +1,4 @@
-//! Signals: whom they reach, and what a program sees of their actions.
+//! Signals: which threads they reach, and what a program sees of their actions.
 
 use std::process::Command;
 
@@ -37,7 +37,7 @@ fn a_program_sees_the_default_action_of_signals_that_end_it() {
 
 /// N27: a program that restores what it has seen is reported as before.
 #[test]
-fn a_crash_is_reported_after_the_program_has_restored_the_default_action() {
+fn a_crash_is_reported_after_the_default_action_is_restored() {
     let args = &["crash"];
     let of = Program { args, ..program(&["as_native/signal_actions.c"], &[]) };
     let (native, ours) = both_ways(&of, PLAIN);

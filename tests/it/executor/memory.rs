@@ -25,9 +25,11 @@ fn resources(controller: &Controller) -> (usize, usize, u64) {
     let of = |file: &str| format!("/proc/{}/{file}", controller.pid());
     let maps = fs::read_to_string(of("maps")).expect("alive").lines().count();
     let descriptors = fs::read_dir(of("fd")).expect("alive").count();
-    let statm = fs::read_to_string(of("statm")).expect("alive");
-    let resident = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    (maps, descriptors, resident.expect("a number of pages") * PAGE)
+    // Exact; the number in `statm` may be some hundred kilobytes off.
+    let rollup = fs::read_to_string(of("smaps_rollup")).expect("alive");
+    let resident = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
+    let kilobytes = resident.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    (maps, descriptors, kilobytes.expect("a number of kilobytes") << 10)
 }
 
 /// The protections in a slab of the executor: where each begins, as the kernel says.

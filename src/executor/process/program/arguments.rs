@@ -151,8 +151,8 @@ unsafe extern "C" {
     static mut environ: *const *const c_char;
 }
 
-/// Makes the variables by which a service manager names the process that it has started name this one, if they name the process
-/// `parent`, whose program this process runs. No thread of the process may use the environment meanwhile.
+/// A service manager names the process that it has started in variables. If they name the process `parent`, whose program this
+/// process runs, they name this process from now on. No thread of the process may use the environment meanwhile.
 pub(crate) fn take_over_service(parent: i32) {
     let parent = parent.to_string();
     for name in ["LISTEN_PID", "WATCHDOG_PID"] {
