@@ -116,7 +116,7 @@ pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> Symbol
     file.symbols_named(name).iter().find_map(of_symbol).unwrap_or(unnamed)
 }
 
-/// The default version of the name in the file at `address`, where the dynamic linker has found the symbol: a linker would bind the
+/// The default version of the name in the file at `address`, where the dynamic linker has found the symbol. A linker would bind the
 /// name to it. `None` if that file has no versions of it.
 pub(crate) fn version_of<'a>(
     files: &'a [LoadedFile],
