@@ -66,7 +66,7 @@ def test_calls_are_awaited(library):
 
 def endless(library):
     """Ways to submit a call that never returns: with a timeout, a thread of this process calls."""
-    return [lambda: library["spin"].submit(timeout=60)]
+    return [library["spin"].submit, lambda: library["spin"].submit(timeout=60)]
 
 
 def test_a_cancelled_call_does_not_block_later_ones(library):

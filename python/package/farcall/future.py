@@ -23,10 +23,10 @@ class _CanBeGivenUp(Protocol):
 class Future(_Base):
     """The result of a submitted call. It can be awaited in asyncio, too.
 
-    ``cancel`` gives the call up. A call that was submitted with a timeout, or with functions of Python, ends with its process then:
-    other calls under way in it fail, and later calls run in the next process. Any other call runs to its end, and later submitted
-    calls wait for it; ``Executor.kill`` ends it. ``asyncio.wait_for`` and Ctrl-C in ``result`` cancel. Functions given to
-    ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
+    ``cancel`` gives the call up. A call that has begun ends with its process then: other calls under way in it fail, and later
+    calls run in the next process. For a call that was submitted with a timeout, or with functions of Python, ``cancel`` waits until
+    the process is killed: 50 ms at most on a machine with a free CPU. ``asyncio.wait_for`` and Ctrl-C in ``result`` cancel. Functions
+    given to ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
 
     >>> import asyncio, farcall
     >>> async def twice(executor):
@@ -38,6 +38,8 @@ class Future(_Base):
     """
 
     _submitted: _CanBeGivenUp | None = None
+    # Set when a thread of this process, which makes the call, has ended it.
+    _ended: threading.Event | None = None
 
     def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.wrap_future(self).__await__()
@@ -47,6 +49,8 @@ class Future(_Base):
         submitted, self._submitted = self._submitted, None
         if cancelled and submitted:
             submitted.give_up()
+            if self._ended:
+                self._ended.wait(_END_SECONDS)
         return cancelled
 
     def result(self, timeout: float | None = None) -> Any:
@@ -68,6 +72,9 @@ class Future(_Base):
             self.set_exception(raised)
 
 
+# How long ``cancel`` waits for the end of a call that a thread of this process makes.
+_END_SECONDS = 2.0
+
 _threads: concurrent.futures.ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 
@@ -84,14 +91,17 @@ def in_thread(function: _farcall.Function, arguments: tuple[Any, ...], timeout: 
     future._submitted = cancellation
 
     def call() -> None:
-        if future.cancelled():
-            return
+        ended = threading.Event()
+        future._ended = ended
+        outcome: tuple[Any, BaseException | None] | None = None
         try:
-            result = function.call_until(cancellation, arguments, timeout)
+            if not future.cancelled():
+                outcome = (function.call_until(cancellation, arguments, timeout), None)
         except BaseException as raised:
-            future._finish(None, raised)
-        else:
-            future._finish(result, None)
+            outcome = (None, raised)
+        ended.set()
+        if outcome:
+            future._finish(*outcome)
 
     _threads.submit(call)
     return future

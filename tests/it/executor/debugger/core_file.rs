@@ -60,7 +60,7 @@ fn whole_and_small(core: &Path) {
 }
 
 #[test]
-fn the_core_of_a_program_is_whole_small_and_readable() {
+fn the_core_of_a_program_is_whole() {
     // U3
     if !is_written_here() {
         return;
