@@ -13,7 +13,10 @@ use crate::testkit::process::{Ended, run_to_end};
 const OTHERWISE: [(&str, &str); 5] = [
     ("commands::run::signals_that_are_ignored_stay_ignored", "prints the limit on core files"),
     ("commands::run::what_the_process_inherits_and_may_do", "prints the limit on core files"),
-    ("executor::debugger::core_file::the_core_of_a_program_is_whole", "has the kernel write a core"),
+    (
+        "executor::debugger::core_file::the_core_of_a_program_is_whole",
+        "has the kernel write a core",
+    ),
     ("link::real::sqlite_in_a_file", "writes a database"),
     ("link::start_files::a_library_of_the_compiler", "writes the counts of its coverage"),
 ];
