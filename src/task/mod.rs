@@ -25,8 +25,8 @@ mod thread_pool;
 
 use std::fmt;
 
-#[cfg(not(model))]
 pub(crate) use crate::sys::origin::Origin;
+#[cfg(not(model))]
 pub use inline::Inline;
 pub use queueing::Queueing;
 #[cfg(not(model))]

@@ -25,11 +25,14 @@ fn resources(controller: &Controller) -> (usize, usize, u64) {
     let of = |file: &str| format!("/proc/{}/{file}", controller.pid());
     let maps = fs::read_to_string(of("maps")).expect("alive").lines().count();
     let descriptors = fs::read_dir(of("fd")).expect("alive").count();
-    // Exact; the number in `statm` may be some hundred kilobytes off.
+    // Without the pages of programs and libraries, of which the kernel maps 16 around each that is touched first.
     let rollup = fs::read_to_string(of("smaps_rollup")).expect("alive");
-    let resident = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
-    let kilobytes = resident.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    (maps, descriptors, kilobytes.expect("a number of kilobytes") << 10)
+    let kilobytes = |name| {
+        let found = rollup.lines().find_map(|line| line.strip_prefix(name));
+        found.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok())
+    };
+    let resident = ["Pss_Anon:", "Pss_Shmem:"].map(|name| kilobytes(name).expect("a number"));
+    (maps, descriptors, resident.iter().sum::<u64>() << 10)
 }
 
 /// The protections in a slab of the executor: where each begins, as the kernel says.
