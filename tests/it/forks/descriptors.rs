@@ -99,7 +99,7 @@ impl Had {
 }
 
 /// Closes all descriptors but the standard streams, and opens a file of the host's on each number.
-fn become_a_daemon(folder: &Path) -> Vec<RawFd> {
+fn become_a_daemon(folder: &Path) -> Vec<(RawFd, u64)> {
     // SAFETY: this is what the test is about: their owners find other files on the numbers.
     unsafe { libc::close_range(3, u32::MAX, 0) };
     let mut files = Vec::new();
@@ -109,22 +109,23 @@ fn become_a_daemon(folder: &Path) -> Vec<RawFd> {
         let opened = options.clone().read(true).write(true).create(true).truncate(true).open(path);
         let mut file = opened.expect("a file");
         file.write_all(&CONTENT).expect("written");
-        files.push(file.into_raw_fd());
+        // Another thread may have had the number for a moment, so the file has perhaps the next one.
+        let inode = file.metadata().expect("open").ino();
+        files.push((file.into_raw_fd(), inode));
     }
     files
 }
 
 /// Panics unless each number is that of the host's file, which is as it was.
-fn assert_unchanged(folder: &Path, files: Vec<RawFd>) {
-    for number in files {
+fn assert_unchanged(files: Vec<(RawFd, u64)>) {
+    for (number, inode) in files {
         // SAFETY: asks about a number.
         let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
         assert!(flags >= 0, "{number} was closed");
         // SAFETY: the number is open, and no value of the test owns it.
         let mut file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(number) });
-        let named = std::fs::metadata(folder.join(number.to_string())).expect("a file");
         let of_number = file.metadata().expect("open");
-        assert_eq!(of_number.ino(), named.ino(), "{number} is another file's");
+        assert_eq!(of_number.ino(), inode, "{number} is another file's");
         assert_eq!(file.stream_position().expect("open"), CONTENT.len() as u64, "{number} moved");
         file.rewind().expect("open");
         let mut content = Vec::new();
@@ -144,7 +145,7 @@ fn files_on_the_numbers_of_closed_descriptors_stay_whole() {
         let begun = Instant::now();
         had.resume();
         assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
-        assert_unchanged(folder.path(), files);
+        assert_unchanged(files);
         launch::controller().process_info().expect("the next executor");
     });
 }
@@ -159,7 +160,7 @@ fn a_daemon_that_closes_all_descriptors_harms_no_parent() {
         assert!(in_child(|| {
             let files = become_a_daemon(folder.path());
             had.take().expect("here").resume();
-            assert_unchanged(folder.path(), files);
+            assert_unchanged(files);
             launch::controller().process_info().is_ok()
         }));
         let had = had.take().expect("here");
