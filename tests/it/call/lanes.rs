@@ -13,7 +13,7 @@ use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
-use crate::testkit::process::until;
+use crate::testkit::process::{threads, until};
 
 /// An executor with the functions of `calls_back.c`.
 pub(crate) struct Session {
@@ -42,8 +42,7 @@ impl Session {
     }
 
     fn threads(&self) -> usize {
-        let path = format!("/proc/{}/task", self.controller.pid());
-        std::fs::read_dir(path).expect("a process").count()
+        threads(self.controller.pid())
     }
 }
 

@@ -38,6 +38,7 @@ use nix::unistd::{ForkResult, fork};
 use crate::alone;
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
+use crate::testkit::process::threads;
 
 type Sum = extern "C" fn(u64, u64) -> u64;
 
@@ -237,8 +238,7 @@ impl Host {
     }
 
     fn lanes(&self) -> usize {
-        let pid = self.controller.as_ref().expect("here").pid();
-        std::fs::read_dir(format!("/proc/{pid}/task")).expect("alive").count()
+        threads(self.controller.as_ref().expect("here").pid())
     }
 
     /// Panics unless all that belongs to the parent is as it was, and works.

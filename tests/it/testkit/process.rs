@@ -66,6 +66,20 @@ pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// The number of threads of process `pid`. A thread that was joined may be listed for some time; the kernel marks it.
+pub(crate) fn threads(pid: i32) -> usize {
+    const PF_EXITING: u64 = 4;
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    let stats =
+        tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    let is_alive = |stat: &String| {
+        let fields = stat.rsplit_once(") ").expect("a name in parentheses").1;
+        let flags = fields.split(' ').nth(6).and_then(|flags| flags.parse::<u64>().ok());
+        flags.expect("a number") & PF_EXITING == 0
+    };
+    stats.filter(is_alive).count()
+}
+
 /// A started program. Dropped before its end, it and all its marked descendants are killed.
 #[derive(Debug)]
 pub(crate) struct Running {
