@@ -39,8 +39,9 @@ const LEAVE_PAUSE: Duration = Duration::from_millis(50);
 /// Behind a yield that took long, a side sleeps until waits have followed each other for this time without a gap of
 /// [`YIELD_MAX`]: threads that want the CPU have it at least once in that time.
 const UNYIELDING: Duration = Duration::from_millis(50);
-/// A yield lasts longer if others than the peer ran meanwhile, or if the peer runs a function that takes long.
-const YIELD_MAX: Duration = Duration::from_micros(100);
+/// A thread that computes keeps the CPU for a slice of some milliseconds after a yield to it. The peer keeps it for its own
+/// work between two calls, which is no sign of a third thread.
+const YIELD_MAX: Duration = Duration::from_millis(1);
 /// How often a side yields to a peer on its CPU before it sleeps.
 const YIELDS_MAX: u32 = 4;
 /// How long a side polls while its CPU is contended: an answer of a peer that runs comes sooner.
