@@ -92,7 +92,7 @@ pub(crate) struct Options {
         ]
     )]
     busy: Option<Vec<String>>,
-    /// With --busy: make N runs (20 if absent) of each unpinned load, each with new processes, and show the worst.
+    /// With --busy: make N runs (20 if absent) of each named load, or each unpinned one, with new processes, and show the worst.
     #[arg(
         long, value_name = "N", num_args = 0..=1, default_missing_value = "20", requires = "busy",
         conflicts_with = "csv", value_parser = clap::value_parser!(u16).range(1..)
@@ -286,7 +286,7 @@ fn busy(options: &Options, loads: &[String]) -> farcall_bench::Result<i32> {
     Ok(if report.is_partial { INTERRUPTED } else { 0 })
 }
 
-/// Measures the unpinned loads again and again, and prints the worst run.
+/// Measures loads again and again, and prints the worst run.
 fn repeat(options: &Options, loads: &[String], runs: u16) -> farcall_bench::Result<i32> {
     let repeats = Repeats {
         cpus: options.cpus.map_or_else(CpuPair::first_two, Ok)?,

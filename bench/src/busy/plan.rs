@@ -17,13 +17,14 @@ use crate::processes::calling::Calling;
 use crate::{CpuPair, Load, Machine, Origin, Result, SCHEMA, Size, Slice};
 
 /// The rows under each load.
-const ROWS: [Calling; 10] = [
+const ROWS: [Calling; 11] = [
     Calling::Null,
     Calling::Typed,
     Calling::NestedRound,
     Calling::Echo(Size::PAGE),
     Calling::Burst,
     Calling::Cold,
+    Calling::ColdPipe,
     Calling::Futex,
     Calling::Pipe,
     Calling::Unix,
@@ -179,8 +180,9 @@ pub(crate) fn look(cpus: CpuPair, time: Allowance) -> Result<Busy> {
 pub(crate) fn rows(only: &[String]) -> Result<Vec<Calling>> {
     let names: Vec<_> = ROWS.iter().map(|row| row.name()).collect();
     chosen(only, &names, "row")?;
-    let is_wanted =
-        |row: &Calling| only.is_empty() || UNITS.contains(row) || is_among(only, &row.name());
+    let is_named = |row: &Calling| only.is_empty() || is_among(only, &row.name());
+    let is_unit = |row: &Calling| ROWS.iter().any(|one| is_named(one) && one.units().1 == *row);
+    let is_wanted = |row: &Calling| is_named(row) || UNITS.contains(row) || is_unit(row);
     Ok(ROWS.into_iter().filter(is_wanted).collect())
 }
 
@@ -244,10 +246,11 @@ pub(crate) fn measure(
     }
     figures.turn_ms = length.as_secs_f64() * 1e3;
     figures.rows = rows.iter().zip(&turns).map(|(&row, turn)| figures_of(row, turn)).collect();
-    let [futex, pipe] = UNITS.map(|unit| figures.row(&unit.name()).cloned());
-    for row in &mut figures.rows {
-        row.futex_ratio = row.ratio_to(futex.as_ref());
-        row.pipe_ratio = row.ratio_to(pipe.as_ref());
+    let measured = figures.clone();
+    for (kind, row) in rows.iter().zip(&mut figures.rows) {
+        let (futex, pipe) = kind.units();
+        row.futex_ratio = row.ratio_to(futex.and_then(|unit| measured.row(&unit.name())));
+        row.pipe_ratio = row.ratio_to(measured.row(&pipe.name()));
     }
     Ok((figures, flow))
 }

@@ -1,4 +1,4 @@
-//! The unpinned loads again and again: the scheduler places the processes anew in each run, and the worst run counts.
+//! Loads again and again: the scheduler places the processes anew in each run, and the worst run counts.
 //!
 //! Invariant: each run has processes of its own.
 
@@ -12,10 +12,11 @@ use crate::busy::neighbours::Neighbours;
 use crate::busy::plan::{UNITS, chosen, measure, rows};
 use crate::busy::report::{BusyLoad, rate};
 use crate::contest::plan::Progress;
+use crate::processes::calling::Calling;
 use crate::report::table::{aligned, nanoseconds, ratio};
 use crate::{CpuPair, NullCall, Origin, Result, SCHEMA};
 
-/// Runs of the unpinned loads.
+/// Runs of some loads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Repeats {
     /// The CPUs of a machine, for the description of a load.
@@ -61,10 +62,10 @@ pub struct RepeatedRow {
     pub worst_p50_ns: u64,
     /// The smallest rate of a run.
     pub least_calls_per_s: f64,
-    /// p50 by that of the pipe in the same run: the worst run, and the median over the runs.
+    /// p50 by p50 of the pipe in the same run: the worst run, and the median over the runs. A cold call has a cold pipe.
     pub pipe_ratio: [f64; 2],
-    /// p50 by that of the futex in the same run.
-    pub futex_ratio: [f64; 2],
+    /// p99 by p99 of the pipe in the same run.
+    pub pipe_p99_ratio: [f64; 2],
     /// The rate of the pipe by that of the row in the same run.
     pub pipe_rate_ratio: [f64; 2],
 }
@@ -73,10 +74,10 @@ impl Repeats {
     /// Checks the names, without starting anything; [`run`](Self::run) does it too.
     ///
     /// # Errors
-    /// For a name that no unpinned load and no row has, with all names.
+    /// For a name that no load and no row has, with all names.
     pub fn check(&self) -> Result<()> {
-        let names: Vec<_> = Neighbours::all_unpinned().map(|load| load.name).collect();
-        chosen(&self.loads, &names, "unpinned load")?;
+        let names: Vec<_> = Neighbours::ALL.map(|load| load.name).to_vec();
+        chosen(&self.loads, &names, "load")?;
         rows(&self.only).map(drop)
     }
 
@@ -89,11 +90,14 @@ impl Repeats {
         let default = [NullCall::NAME.to_owned()];
         let only = if self.only.is_empty() { &default[..] } else { &self.only };
         let (rows, run) = (rows(only)?, self.run);
-        let is_wanted = |load: &Neighbours| {
-            self.loads.is_empty()
-                || self.loads.iter().any(|name| name.eq_ignore_ascii_case(load.name))
+        let is_named = |load: &Neighbours| {
+            self.loads.iter().any(|name| name.trim().eq_ignore_ascii_case(load.name))
         };
-        let loads: Vec<_> = Neighbours::all_unpinned().filter(is_wanted).collect();
+        let loads: Vec<_> = if self.loads.is_empty() {
+            Neighbours::all_unpinned().collect()
+        } else {
+            Neighbours::ALL.into_iter().filter(is_named).collect()
+        };
         let (all, mut done) = ((loads.len() * self.runs) as f64, 0.0);
         let mut report = RepeatReport {
             schema: SCHEMA,
@@ -110,34 +114,34 @@ impl Repeats {
                 done += 1.0;
                 report.is_partial = progress(load.name, done / all).is_break();
             }
-            let units = UNITS.map(|unit| unit.name());
-            let names = rows.iter().map(|row| row.name()).filter(|name| !units.contains(name));
-            report.rows.extend(names.filter_map(|name| RepeatedRow::of(&runs, &name, &units)));
+            let kinds = rows.iter().filter(|&&row| row.units().1 != row && !UNITS.contains(&row));
+            report.rows.extend(kinds.filter_map(|&row| RepeatedRow::of(&runs, row)));
         }
         Ok(report)
     }
 }
 
 impl RepeatedRow {
-    /// The row `name` in these runs of one load, beside the futex and the pipe.
-    fn of(runs: &[BusyLoad], name: &str, [futex, pipe]: &[String; 2]) -> Option<RepeatedRow> {
+    /// The row `kind` in these runs of one load, beside its pipe.
+    fn of(runs: &[BusyLoad], kind: Calling) -> Option<RepeatedRow> {
+        let (name, pipe) = (kind.name(), kind.units().1.name());
         let mut row = RepeatedRow {
             load: runs.first()?.name.clone(),
-            row: name.to_owned(),
+            row: name.clone(),
             runs: runs.len(),
             worst_p50_ns: 0,
             least_calls_per_s: f64::INFINITY,
             pipe_ratio: [0.0; 2],
-            futex_ratio: [0.0; 2],
+            pipe_p99_ratio: [0.0; 2],
             pipe_rate_ratio: [0.0; 2],
         };
         let mut ratios = [(); 3].map(|()| Vec::new());
         for run in runs {
-            let (own, futex, pipe) = (run.row(name)?, run.row(futex), run.row(pipe)?);
+            let (own, pipe) = (run.row(&name)?, run.row(&pipe)?);
             row.worst_p50_ns = row.worst_p50_ns.max(own.p50_ns);
             row.least_calls_per_s = row.least_calls_per_s.min(own.calls_per_s);
             ratios[0].push(own.ratio_to(Some(pipe))?);
-            ratios[1].push(own.ratio_to(futex)?);
+            ratios[1].push(own.p99_ns as f64 / pipe.p99_ns.max(1) as f64);
             ratios[2].push(pipe.calls_per_s / own.calls_per_s);
         }
         let worst_and_median = |mut ratios: Vec<f64>| {
@@ -145,7 +149,7 @@ impl RepeatedRow {
             [ratios.last(), ratios.get(ratios.len() / 2)]
                 .map(|one| one.copied().unwrap_or_default())
         };
-        [row.pipe_ratio, row.futex_ratio, row.pipe_rate_ratio] = ratios.map(worst_and_median);
+        [row.pipe_ratio, row.pipe_p99_ratio, row.pipe_rate_ratio] = ratios.map(worst_and_median);
         Some(row)
     }
 }
@@ -169,7 +173,7 @@ impl fmt::Display for RepeatReport {
         )?;
         writeln!(
             f,
-            "x pipe, x futex: p50 by p50; pipe's rate: its calls/s by those of the row; worst run, median"
+            "x pipe: p50 by p50, p99 by p99; pipe's rate: its calls/s by the row's; each of the worst run, then the median"
         )?;
         if self.is_partial {
             writeln!(f, "WARNING  partial: the runs were interrupted")?;
@@ -180,16 +184,17 @@ impl fmt::Display for RepeatReport {
             "runs",
             "worst p50",
             "least/s",
-            "x pipe",
+            "p50 x pipe",
             "median",
-            "x futex",
+            "p99 x pipe",
             "median",
             "pipe's rate",
             "median",
         ];
         let cells = |row: &RepeatedRow| {
-            let [[pipe, pipe_median], [futex, futex_median], [calls, calls_median]] =
-                [row.pipe_ratio, row.futex_ratio, row.pipe_rate_ratio].map(|pair| pair.map(ratio));
+            let [[pipe, pipe_median], [p99, p99_median], [calls, calls_median]] =
+                [row.pipe_ratio, row.pipe_p99_ratio, row.pipe_rate_ratio]
+                    .map(|pair| pair.map(ratio));
             [
                 row.load.clone(),
                 row.row.clone(),
@@ -198,8 +203,8 @@ impl fmt::Display for RepeatReport {
                 rate(row.least_calls_per_s),
                 pipe,
                 pipe_median,
-                futex,
-                futex_median,
+                p99,
+                p99_median,
                 calls,
                 calls_median,
             ]
@@ -217,16 +222,15 @@ mod tests {
 
     #[test]
     fn the_worst_run_counts() {
-        let units = UNITS.map(|unit| unit.name());
         let run = |own, pipe| {
             load("unpinned-2", &[("null call", own), ("futex", 1_000), ("pipe pair", pipe)])
         };
         let runs = [run(100, 1_000), run(4_000, 2_000), run(500, 1_000)];
-        let row = RepeatedRow::of(&runs, "null call", &units).unwrap();
+        let row = RepeatedRow::of(&runs, Calling::Null).unwrap();
         assert_eq!((row.runs, row.worst_p50_ns), (3, 4_000));
-        assert_eq!((row.pipe_ratio, row.futex_ratio), ([2.0, 0.5], [4.0, 0.5]));
+        assert_eq!((row.pipe_ratio, row.pipe_p99_ratio), ([2.0, 0.5], [2.0, 0.5]));
         assert_eq!(row.pipe_rate_ratio, [1.0, 1.0]);
-        assert_eq!(RepeatedRow::of(&runs, "typed call", &units), None);
-        assert_eq!(RepeatedRow::of(&[], "null call", &units), None);
+        assert_eq!(RepeatedRow::of(&runs, Calling::Typed), None);
+        assert_eq!(RepeatedRow::of(&[], Calling::Null), None);
     }
 }

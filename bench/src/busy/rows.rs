@@ -1,4 +1,4 @@
-//! Two rows that only a busy machine makes interesting: a call after a pause, and a burst of calls in flight.
+//! Rows that only a busy machine makes interesting: one call after a pause, and a burst of calls in flight.
 //!
 //! Invariant: a pause is in no sample.
 
@@ -6,43 +6,55 @@ use std::thread;
 use std::time::Instant;
 
 use crate::contest::entry::REST;
-use crate::{Callee, Contender, InFlight, NullCall, Result};
+use crate::{Callee, Contender, InFlight, Result};
 
 /// Calls of a burst.
 pub(crate) const BURST: u32 = 64;
 
-/// Null calls, before each of which both sides rest for 5 ms.
-#[derive(Debug)]
-pub(crate) struct ColdCall(NullCall);
+/// Calls of another row, before each of which both sides rest for 5 ms.
+pub(crate) struct Cold<R> {
+    name: &'static str,
+    row: R,
+}
 
 /// Bursts of calls over one pipeline; the next burst begins when all results of the last one are there.
 #[derive(Debug)]
 pub(crate) struct Burst(InFlight);
 
-impl ColdCall {
-    /// The name of the row.
-    pub(crate) const NAME: &str = "cold call";
+/// The name of the cold null call.
+pub(crate) const COLD_CALL: &str = "cold call";
+/// The name of the cold round trip over two pipes.
+pub(crate) const COLD_PIPE: &str = "cold pipe";
 
-    pub(crate) fn new(callee: &Callee) -> ColdCall {
-        ColdCall(callee.null_call())
+impl<R: Contender> Cold<R> {
+    pub(crate) fn new(name: &'static str, row: R) -> Self {
+        Cold { name, row }
     }
 }
 
-impl Contender for ColdCall {
+impl<R: Contender> Contender for Cold<R> {
     fn name(&self) -> &str {
-        ColdCall::NAME
+        self.name
+    }
+
+    fn prepare(&mut self, calls: u32) -> Result<()> {
+        self.row.prepare(calls)
+    }
+
+    fn rest(&mut self) -> Result<()> {
+        self.row.rest()
     }
 
     fn call(&mut self) -> Result<()> {
         thread::sleep(REST);
-        self.0.call()
+        self.row.call()
     }
 
     fn sample(&mut self, calls: u32, samples_ns: &mut Vec<u64>) -> Result<()> {
         for _ in 0..calls {
             thread::sleep(REST);
             let start = Instant::now();
-            self.0.call()?;
+            self.row.call()?;
             samples_ns.push(u64::try_from(start.elapsed().as_nanos())?);
         }
         Ok(())

@@ -15,6 +15,8 @@ use crate::{Contender, Regime, Result, Row};
 const BLOCK: Duration = Duration::from_millis(1);
 /// Calls of a block at most, for rows that take almost no time.
 const CALLS_MAX: u32 = 1 << 18;
+/// How long both sides rest after a block. A side polls for 50 us before it sleeps, and would do so beside the next row.
+const PAUSE: Duration = Duration::from_micros(200);
 /// How long both sides rest before a cold call.
 pub(crate) const REST: Duration = Duration::from_millis(5);
 /// Samples above this are recorded as this.
@@ -94,7 +96,9 @@ impl Entry {
         contender.run(warm_up)?;
         self.block_ns = contender.run(calls)?.as_secs_f64() * 1e9 / f64::from(calls);
         contender.sample(calls, &mut self.samples_ns)?;
-        contender.rest()
+        contender.rest()?;
+        thread::sleep(PAUSE);
+        Ok(())
     }
 
     /// One call after both sides have slept; it is timed block and sample in one.

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use crate::busy::rows::{BURST, Burst, ColdCall};
+use crate::busy::rows::{BURST, Burst, COLD_CALL, COLD_PIPE, Cold};
 use crate::calls::call_back::{CallBack, NestedByName, NestedRound};
 use crate::calls::spin::SpinCall;
 use crate::calls::typed::TypedCall;
@@ -31,6 +31,8 @@ pub(crate) enum Calling {
     Spin,
     /// Null calls, each after a rest.
     Cold,
+    /// Round trips over two pipes, each after a rest.
+    ColdPipe,
     /// Calls of [`BURST`] at a time over one pipeline.
     Burst,
     Futex,
@@ -39,7 +41,7 @@ pub(crate) enum Calling {
 }
 
 impl Calling {
-    pub(crate) const PLAIN: [Calling; 15] = [
+    pub(crate) const PLAIN: [Calling; 16] = [
         Calling::TwoLines,
         Calling::OneLine,
         Calling::Null,
@@ -51,6 +53,7 @@ impl Calling {
         Calling::Data,
         Calling::Spin,
         Calling::Cold,
+        Calling::ColdPipe,
         Calling::Burst,
         Calling::Futex,
         Calling::Pipe,
@@ -86,7 +89,8 @@ impl Calling {
             Calling::Data => DataCall::NAME,
             Calling::Echo(size) => return echo::name(size),
             Calling::Spin => SpinCall::NAME,
-            Calling::Cold => ColdCall::NAME,
+            Calling::Cold => COLD_CALL,
+            Calling::ColdPipe => COLD_PIPE,
             Calling::Burst => return in_flight::name(BURST as usize),
             Calling::Futex => Futex::NAME,
             Calling::Pipe => kernel::PIPES,
@@ -114,7 +118,10 @@ impl Calling {
             Calling::Data => Box::new(callee.data_call()),
             Calling::Echo(size) => Box::new(EchoCall::new(callee, size)?),
             Calling::Spin => Box::new(SpinCall::new(cpus)?),
-            Calling::Cold => Box::new(ColdCall::new(callee)),
+            Calling::Cold => Box::new(Cold::new(COLD_CALL, callee.null_call())),
+            Calling::ColdPipe => {
+                Box::new(Cold::new(COLD_PIPE, Echo::over_pipes(peer, Size::WORD)?))
+            }
             Calling::Burst => Box::new(Burst::new(callee)?),
             Calling::Futex => Box::new(Futex::new(peer)?),
             Calling::Pipe => Box::new(Echo::over_pipes(peer, Size::WORD)?),
@@ -124,8 +131,16 @@ impl Calling {
 
     /// True if the peer process serves the row, and false if an executor does.
     pub(crate) fn is_of_peer(self) -> bool {
-        use Calling::{Futex, OneLine, Pipe, TwoLines, Unix};
-        matches!(self, TwoLines | OneLine | Futex | Pipe | Unix)
+        use Calling::{ColdPipe, Futex, OneLine, Pipe, TwoLines, Unix};
+        matches!(self, TwoLines | OneLine | Futex | Pipe | ColdPipe | Unix)
+    }
+
+    /// The rows that this row is compared with: a futex, if there is one of the kind, and a pipe.
+    pub(crate) fn units(self) -> (Option<Calling>, Calling) {
+        match self {
+            Calling::Cold | Calling::ColdPipe => (None, Calling::ColdPipe),
+            _ => (Some(Calling::Futex), Calling::Pipe),
+        }
     }
 
     /// The calls that one sample is the time of.
