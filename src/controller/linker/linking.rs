@@ -98,6 +98,8 @@ pub(crate) struct LinkedMemory {
 impl Requirements {
     /// Notes that the link refers to this name.
     pub(crate) fn note(&mut self, name: &str) {
+        // A reference to a version, as of `dlopen@GLIBC_2.1`, means the same function.
+        let name = name.split_once('@').map_or(name, |(name, _)| name);
         self.exits |= REGISTRARS.contains(&name);
         self.names |= NAMERS.contains(&name);
     }
@@ -278,7 +280,7 @@ impl Linker {
         let mut query = (libraries, *placement, wanted);
         let look_up = |query: &_| {
             let found = self.memory.remote().call_by::<DylibLookup>(query, deadline);
-            found.map_err(late)
+            found.map_err(refused)
         };
         let mut found = look_up(&query)?;
         let is_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {
@@ -309,7 +311,7 @@ impl Linker {
         libraries: Vec<String>,
         name: &str,
     ) -> Result<Option<ExecutorAddr>> {
-        self.memory.remote().call::<DylibFind>(&(libraries, name.to_owned()))
+        self.memory.remote().call::<DylibFind>(&(libraries, name.to_owned())).map_err(refused)
     }
 
     /// Finds thread-locals in the executor's shared libraries. Few programs refer to any; those that do cost one message more.
@@ -423,6 +425,14 @@ impl Linker {
         R::Args: Encode,
     {
         Ok((self.memory.remote().function::<R>()?, Bytes(sps::to_bytes(args))))
+    }
+}
+
+/// An error of the link, if the executor has refused: it cannot open a library, or copy a variable.
+fn refused(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Remote => Error::link(error.to_string()),
+        _ => late(error),
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) enum SymbolKind {
     Function,
     /// A variable of this many bytes.
     Variable(u64),
+    /// A variable that its library reaches without the dynamic linker, so that a copy would be another variable.
+    Protected,
     /// No loaded file defines it.
     Unknown,
 }
@@ -80,6 +82,7 @@ const STT_NOTYPE: u8 = 0;
 const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
 const STT_GNU_IFUNC: u8 = 10;
+const STV_PROTECTED: u8 = 3;
 
 /// All loaded files, the program first, and how many files have been loaded so far (`dlpi_adds`).
 pub(crate) fn files() -> (Vec<LoadedFile>, u64) {
@@ -109,7 +112,11 @@ pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> Symbol
         STT_FUNC | STT_GNU_IFUNC => Some(SymbolKind::Function),
         STT_OBJECT | STT_NOTYPE if file.base.wrapping_add(symbol.st_value) != address => None,
         STT_NOTYPE if executable => Some(SymbolKind::Function),
-        STT_OBJECT | STT_NOTYPE if symbol.st_size > 0 => Some(SymbolKind::Variable(symbol.st_size)),
+        STT_OBJECT | STT_NOTYPE if symbol.st_size == 0 => None,
+        STT_OBJECT | STT_NOTYPE if symbol.st_other & 3 == STV_PROTECTED => {
+            Some(SymbolKind::Protected)
+        }
+        STT_OBJECT | STT_NOTYPE => Some(SymbolKind::Variable(symbol.st_size)),
         _ => None,
     };
     let unnamed = if executable { SymbolKind::Function } else { SymbolKind::Unknown };

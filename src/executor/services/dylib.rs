@@ -23,6 +23,7 @@ use crate::executor::process::loaded::{self, LoadedFile, SymbolKind};
 use crate::executor::process::names::{dladdr, dlsym};
 use crate::executor::process::program::{self, signal_actions};
 use crate::executor::tls::{library, thread};
+use crate::limits::LOW_ADDRESS_END;
 use crate::sps::Expected;
 
 /// The handle of the whole process.
@@ -145,13 +146,22 @@ fn describe(
     let mut is_bound = !relocations.needs_bind(loaded);
     for ((name, _, narrow), found) in wanted.iter().zip(&mut *found) {
         let (Some((address, is_function)), true) = (found, *narrow) else { continue };
-        let Ok(c_name) = CString::new(name.as_str()) else { continue };
+        let (stem, _) = without_version(name);
+        let Ok(c_name) = CString::new(stem) else { continue };
         match loaded::kind_of(files, &c_name, address.get()) {
             SymbolKind::Function => *is_function = true,
             SymbolKind::Variable(bytes) if placement == Placement::Low => {
                 is_bound &= !relocations.copy_low(name, address.get(), bytes)?;
             }
-            SymbolKind::Variable(_) | SymbolKind::Unknown => {}
+            SymbolKind::Protected
+                if placement == Placement::Low && address.get() >= LOW_ADDRESS_END =>
+            {
+                return Err(Error::invalid(format!(
+                    "{name} is a protected variable of a shared library: code with 32-bit addresses would get a copy, and the \
+                     library would go on with its own; compile the code that uses it with -fPIE or -fPIC"
+                )));
+            }
+            SymbolKind::Variable(_) | SymbolKind::Protected | SymbolKind::Unknown => {}
         }
     }
     if !is_bound {
@@ -171,17 +181,29 @@ fn open(path: &str) -> Result<ExecutorAddr> {
 }
 
 fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
+    let (stem, version) = without_version(name);
     let mut own = own_symbols().into_iter().chain(static_symbols());
-    if let Some((_, address)) = own.find(|(own, _)| *own == name) {
+    if let Some((_, address)) = own.find(|(own, _)| *own == stem) {
         return Some(ExecutorAddr::new(address as u64));
     }
-    let name = CString::new(name).ok()?;
-    let found = find(&name);
+    let [stem, version] = [stem, version].map(|part| CString::new(part).ok());
+    let (stem, version) = (stem?, version?);
+    let find = || if version.is_empty() { find(&stem) } else { find_version(&stem, &version) };
+    let found = find();
     if found.is_some() || !required {
         return found;
     }
     open_defaults();
-    find(&name)
+    find()
+}
+
+/// A name as `.symver` makes it, such as `memcpy@GLIBC_2.2.5`: without its version, and the version. The version is empty if there is
+/// none.
+fn without_version(name: &str) -> (&str, &str) {
+    match name.split_once('@') {
+        Some((stem, version)) if !stem.is_empty() && !version.is_empty() => (stem, version),
+        _ => (name, ""),
+    }
 }
 
 /// Functions that the executor defines itself:

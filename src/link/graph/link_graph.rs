@@ -56,7 +56,7 @@ pub struct LinkGraph {
     /// The first COMDAT group with each signature: its input, and its index there.
     pub(in crate::link) groups: HashTable<(u32, u32)>,
     /// The names that some object needs, as indices into `globals`, in the order in which they were first needed. Archives
-    /// are searched for those that are not defined.
+    /// are searched for those that are not defined, or are common.
     pub(in crate::link) needed: Vec<u32>,
     /// The most threads that work on the link.
     pub(in crate::link) threads: Threads,
@@ -87,6 +87,8 @@ pub(in crate::link) struct Input {
     pub(in crate::link) elsewhere: HashMap<u32, u64>,
     /// For every symbol its index in `globals`, or [`LOCAL`].
     pub(in crate::link) bindings: Vec<u32>,
+    /// The symbols that define a name with a version in addition, and its index in `globals`.
+    pub(in crate::link) versions: Vec<(u32, u32)>,
 }
 
 /// A relocation, and the section and input that it is in.

@@ -11,6 +11,8 @@
 //! Of the COMDAT groups with one signature the first stays. The sections of the others are dropped, and the names that they
 //! defined bind to the definitions of the first.
 //!
+//! A symbol `api@@V2` defines two names: `api`, and `api@V2` for references to that version.
+//!
 //! Invariant: the result depends on the order of the objects only where these rules say so.
 
 use std::collections::HashMap;
@@ -30,15 +32,25 @@ impl LinkGraph {
     pub(in crate::link) fn bind(&mut self, object: &ObjectFile) -> Result<()> {
         let id = u32::try_from(self.inputs.len());
         let id = id.map_err(|_| Error::link("more than 2^32 objects in one link"))?;
-        let input = Input {
+        let mut input = Input {
             object: object.clone(),
             dropped: self.drop_duplicate_groups(object, id),
             elsewhere: HashMap::new(),
             bindings: self.intern_all(object)?,
+            versions: Vec::new(),
         };
         for (index, symbol) in (0..).zip(object.symbols()).filter(|(_, symbol)| symbol.is_global) {
             let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
             self.resolve(input.bindings[index as usize], object, id, index, defined)?;
+        }
+        for (index, version) in object.default_versions() {
+            let symbol = object.symbol(index);
+            if !input.is_dropped(symbol.place) {
+                let [name, version] = [symbol.name, version].map(|name| object.text(name));
+                let binding = self.intern(&format!("{name}@{version}"))?;
+                self.resolve(binding, object, id, index, true)?;
+                input.versions.push((index, binding));
+            }
         }
         self.inputs.push(input);
         Ok(())
@@ -132,7 +144,13 @@ impl LinkGraph {
             },
         };
         let strong = |resolution| matches!(resolution, Resolution::Here { weak: false, .. });
-        if let (Resolution::Here { input, .. }, true, true) = (old, strong(old), strong(new)) {
+        if let (Resolution::Here { input, symbol: other, .. }, true, true) =
+            (old, strong(old), strong(new))
+        {
+            // The assembler leaves the function `api` in the object for which it has made `api@@V2`.
+            if input == id && is_same_place(object.symbol(other), symbol) {
+                return Ok(());
+            }
             let first = match self.inputs.get(input as usize) {
                 Some(input) => input.object.name(),
                 None => object.name(),
@@ -158,6 +176,11 @@ impl LinkGraph {
         if !defined && !symbol.weak {
             self.need(binding);
         }
+        let is_common = |resolution| matches!(resolution, Resolution::Common { .. });
+        if is_common(prevailing) && !is_common(old) {
+            // An archive may have a variable with initial values for it.
+            self.needed.push(binding);
+        }
         Ok(())
     }
 }
@@ -174,6 +197,10 @@ fn prevailing(old: Resolution, new: Resolution) -> Resolution {
         return Resolution::Common { input, bytes, alignment };
     }
     if rank(new) > rank(old) { new } else { old }
+}
+
+fn is_same_place(one: &Symbol, other: &Symbol) -> bool {
+    (one.place, one.value) == (other.place, other.value)
 }
 
 fn rank(resolution: Resolution) -> u32 {

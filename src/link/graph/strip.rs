@@ -46,6 +46,16 @@ impl LinkGraph {
                 lost.insert(section);
             }
         }
+        for (symbol_id, version) in &input.versions {
+            let counts = matches!(
+                self.globals[*version as usize].resolution,
+                Resolution::Here { input, symbol, .. } if input == input_id && symbol == *symbol_id
+            );
+            if let (Place::Section(section), true) = (input.object.symbol(*symbol_id).place, counts)
+            {
+                used[section as usize] = true;
+            }
+        }
         lost.retain(|section| !used[*section as usize]);
         lost
     }

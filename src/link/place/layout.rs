@@ -236,7 +236,8 @@ fn advance(end: &mut u64, block: &mut Block, alignment: u64) -> Result<()> {
 }
 
 /// The padding at the start of the code stripe. libgcc's unwinder considers a function removed when the low 32 bits of its
-/// address are zero. At the start of a stripe they may be.
+/// address are zero. At the start of a stripe they may be. UBSan reads the 8 bytes before a function that is called by its
+/// address (`-fsanitize=function`).
 const CODE_LEAD_BYTES: u64 = 16;
 
 /// The most bytes of a stripe: those of an address space.

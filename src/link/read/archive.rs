@@ -180,7 +180,11 @@ impl Archive {
             }
             table
         });
-        let found = table.find(hash, |place| self.definition(*place).0 == name);
+        let find = |name: &[u8], hash| table.find(hash, |place| self.definition(*place).0 == name);
+        let found = find(name, hash).or_else(|| {
+            let default = names::as_default(name)?;
+            find(&default, names::hash(&default))
+        });
         found.map(|place| self.definition(*place).2)
     }
 
@@ -288,6 +292,9 @@ impl Contents {
                 last = (offset, member);
             }
             let start = name.as_ptr().addr().wrapping_sub(self.bytes.as_ptr().addr());
+            if let Some((stem, _, true)) = names::version_of(name) {
+                self.define(stem, start, last.1);
+            }
             self.define(name, start, last.1);
         }
         Ok(())
@@ -305,9 +312,14 @@ impl Contents {
             }
             let object = ObjectFile::read(self.name_of(&member), content)?;
             self.add_member(&member);
-            for name in object.definitions() {
-                self.define(name.as_bytes(), text.len(), self.members.len() - 1);
-                text.extend_from_slice(name.as_bytes());
+            let mut define = |name: &[u8]| {
+                self.define(name, text.len(), self.members.len() - 1);
+                text.extend_from_slice(name);
+            };
+            object.definitions().for_each(|name| define(name.as_bytes()));
+            for (symbol, version) in object.default_versions() {
+                let names = [object.symbol(symbol).name, version].map(|name| object.bytes_of(name));
+                define(&names.join(&b"@@"[..]));
             }
         }
         self.names = Bytes::from(text);

@@ -1,4 +1,4 @@
-//! Names of symbols: which can be read, and their hashes.
+//! Names of symbols: which can be read, their versions, and their hashes.
 //!
 //! A name stays where it is in its file. Its hash is computed once, when the file is read, and all tables of names use it.
 //!
@@ -24,6 +24,34 @@ pub(super) fn is_printable(name: &[u8]) -> bool {
         || std::str::from_utf8(name).is_ok_and(|text| !text.contains(char::is_control))
 }
 
+/// The parts of a name with a version, as `.symver` makes it: the name, the version, and whether that is the default one. The name
+/// without a version means the default version too.
+///
+/// | symbol | is |
+/// |---|---|
+/// | `api@@V2` | the default version |
+/// | `api@V1` | another version, or a reference to any |
+pub(in crate::link) fn version_of(name: &[u8]) -> Option<(&[u8], &[u8], bool)> {
+    // Finds nothing in nearly all names, several bytes at a time.
+    if !name.contains(&b'@') {
+        return None;
+    }
+    let (stem, rest) = name.split_at(name.iter().position(|byte| *byte == b'@')?);
+    let (version, is_default) = match rest {
+        [b'@', b'@', version @ ..] => (version, true),
+        [_, version @ ..] => (version, false),
+        [] => return None,
+    };
+    let is_sound = !stem.is_empty() && !version.is_empty() && version[0] != b'@';
+    is_sound.then_some((stem, version, is_default))
+}
+
+/// The name under which an archive lists the definition that a reference to `api@V2` may mean: `api@@V2`.
+pub(in crate::link) fn as_default(name: &[u8]) -> Option<Vec<u8>> {
+    let (stem, version, is_default) = version_of(name)?;
+    (!is_default).then(|| [stem, version].join(&b"@@"[..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +64,22 @@ mod tests {
         for name in [&b"a\nb"[..], b"\x7f", b"\xff", "\u{85}".as_bytes(), b"x\0"] {
             assert!(!is_printable(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_name_with_a_version_has_parts() {
+        let parts = |name: &'static str| {
+            let text = |bytes| std::str::from_utf8(bytes).expect("text");
+            version_of(name.as_bytes()).map(|(stem, version, is)| (text(stem), text(version), is))
+        };
+        assert_eq!(parts("api@@V2"), Some(("api", "V2", true)));
+        assert_eq!(parts("api@V1"), Some(("api", "V1", false)));
+        assert_eq!(parts("api@V@1"), Some(("api", "V@1", false)));
+        for name in ["", "api", "@V1", "@@V1", "api@", "api@@", "api@@@V1", "@"] {
+            assert_eq!(parts(name), None, "{name}");
+        }
+        assert_eq!(as_default(b"api@V1").as_deref(), Some(&b"api@@V1"[..]));
+        assert_eq!((as_default(b"api@@V1"), as_default(b"api")), (None, None));
     }
 
     #[test]

@@ -58,7 +58,8 @@ impl ObjectFile {
         &self.name
     }
 
-    /// The names this object defines for the objects it is linked with, in file order.
+    /// The names this object defines for the objects it is linked with, in file order. They have no versions: the symbol
+    /// `api@@V2` defines the name `api`.
     pub fn definitions(&self) -> impl Iterator<Item = &str> {
         let globals = self.parsed.symbols.iter().filter(|symbol| symbol.is_global);
         globals.filter(|symbol| symbol.is_defined()).map(|symbol| self.text(symbol.name))
@@ -148,6 +149,11 @@ impl ObjectFile {
 
     pub(in crate::link) fn text(&self, name: Name) -> &str {
         name.text(&self.parsed.bytes)
+    }
+
+    /// The definitions whose names have a default version: the index of the symbol, and the version.
+    pub(in crate::link) fn default_versions(&self) -> impl Iterator<Item = (u32, Name)> {
+        self.parsed.default_versions.iter().copied()
     }
 
     /// What to call a symbol in a message: its name, or the name of its section.

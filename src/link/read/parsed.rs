@@ -17,9 +17,11 @@ pub(in crate::link) struct Parsed {
     pub(in crate::link) sections: Vec<Section>,
     /// All symbols, at their ELF indices.
     pub(in crate::link) symbols: Vec<Symbol>,
+    /// The symbols whose names have a default version, and the version. [`Symbol::name`] is the name without it.
+    pub(in crate::link) default_versions: Vec<(u32, Name)>,
     /// The relocations of all sections.
     pub(in crate::link) edges: Vec<Edge>,
-    /// The COMDAT groups.
+    /// The COMDAT groups, and the sections of which a link keeps one by their names.
     pub(in crate::link) groups: Vec<Group>,
     /// The sections of all groups.
     pub(in crate::link) members: Vec<u32>,
@@ -126,7 +128,7 @@ pub(in crate::link) enum Place {
     NotLoaded,
 }
 
-/// A COMDAT group: of the groups with one signature, a link keeps one.
+/// A COMDAT group: of the groups with one signature, a link keeps one. A section `.gnu.linkonce.*` is one, by its name.
 pub(in crate::link) struct Group {
     pub(in crate::link) signature: Name,
     /// The hash of the signature.

@@ -2,6 +2,7 @@
 //!
 //! Invariant: depends on the files, their order, and the definitions from outside, and on nothing else from the linker.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::link_map::{LinkMap, MappedInput};
@@ -28,8 +29,8 @@ pub(super) struct Object<'a> {
 /// The names of a link.
 pub(super) struct Names<'v, 'a> {
     objects: &'v [Object<'a>],
-    pub(super) meanings: HashMap<&'a [u8], Meaning>,
-    hidden: HashSet<&'a [u8]>,
+    pub(super) meanings: HashMap<Cow<'a, [u8]>, Meaning>,
+    hidden: HashSet<Cow<'a, [u8]>>,
     global_offset_table: u64,
     rooms: HashMap<&'a [u8], u64>,
     /// The sections by which `__start_X` and `__stop_X` are defined: start and end.
@@ -114,7 +115,8 @@ impl<'v, 'a> Names<'v, 'a> {
             names.add_sets(object);
         }
         for (name, external) in &map.externals {
-            let old = names.meanings.insert(name.as_bytes(), Meaning::Outside(external.meant));
+            let name_bytes = Cow::Borrowed(name.as_bytes());
+            let old = names.meanings.insert(name_bytes, Meaning::Outside(external.meant));
             if let Some(Meaning::Strong { object, .. }) = old {
                 let object = objects[object].name;
                 return Err(format!("`{name}` came from outside although {object} defines it"));
@@ -132,8 +134,9 @@ impl<'v, 'a> Names<'v, 'a> {
         let was_dropped =
             matches!(symbol.home, Home::Section(section) if object.duplicate[section]);
         // The caller of `main` is not a part of the link.
+        let names = [Some(Cow::Borrowed(symbol.name)), with_version(symbol).filter(|_| defines)];
         if symbol.is_hidden() && !was_dropped && symbol.name != b"main" {
-            self.hidden.insert(symbol.name);
+            self.hidden.extend(names.iter().flatten().cloned());
         }
         let new = match symbol.home {
             _ if !defines => Meaning::None,
@@ -141,17 +144,26 @@ impl<'v, 'a> Names<'v, 'a> {
             _ if symbol.is_weak() => Meaning::Weak { object: number, symbol: index },
             _ => Meaning::Strong { object: number, symbol: index },
         };
-        let old = self.meanings.entry(symbol.name).or_insert(Meaning::None);
-        *old = match (*old, new) {
-            (Meaning::Strong { .. }, Meaning::Strong { .. }) => {
-                return Err(format!("{} is defined twice", say(symbol.name)));
-            }
-            (Meaning::Common { bytes, alignment }, Meaning::Common { bytes: b, alignment: a }) => {
-                Meaning::Common { bytes: bytes.max(b), alignment: alignment.max(a) }
-            }
-            (old, new) if new.strength() > old.strength() => new,
-            (old, _) => old,
-        };
+        for name in names.into_iter().flatten() {
+            let old = self.meanings.entry(name).or_insert(Meaning::None);
+            *old = match (*old, new) {
+                // The same place under a plain name and under a name with a version.
+                (Meaning::Strong { object: other, symbol: first }, Meaning::Strong { .. })
+                    if other == number && is_same_place(&object.raw.symbols[first], symbol) =>
+                {
+                    *old
+                }
+                (Meaning::Strong { .. }, Meaning::Strong { .. }) => {
+                    return Err(format!("{} is defined twice", say(symbol.name)));
+                }
+                (
+                    Meaning::Common { bytes, alignment },
+                    Meaning::Common { bytes: b, alignment: a },
+                ) => Meaning::Common { bytes: bytes.max(b), alignment: alignment.max(a) },
+                (old, new) if new.strength() > old.strength() => new,
+                (old, _) => old,
+            };
+        }
         Ok(())
     }
 
@@ -240,15 +252,18 @@ impl<'v, 'a> Names<'v, 'a> {
             _ => false,
         };
         let symbol = self.objects[object].raw.symbols.get(index);
-        symbol.is_some_and(|symbol| index == 0 || symbol.is_local() || is_it(symbol.name))
+        symbol.is_some_and(|symbol| {
+            let has_version = with_version(symbol).is_some_and(|name| is_it(&name));
+            index == 0 || symbol.is_local() || is_it(symbol.name) || has_version
+        })
     }
 
     /// The names that are for others.
-    pub(super) fn exports(&self) -> impl Iterator<Item = (&'a [u8], Meaning)> {
-        let exported = |(name, meaning): &(&&[u8], &Meaning)| {
+    pub(super) fn exports(&self) -> impl Iterator<Item = (&[u8], Meaning)> {
+        let exported = |(name, meaning): &(&Cow<'_, [u8]>, &Meaning)| {
             !matches!(meaning, Meaning::None | Meaning::Outside(_)) && !self.hidden.contains(*name)
         };
-        self.meanings.iter().filter(exported).map(|(name, meaning)| (*name, *meaning))
+        self.meanings.iter().filter(exported).map(|(name, meaning)| (&**name, *meaning))
     }
 
     /// The address of a name that the linker allocated.
@@ -320,6 +335,15 @@ impl Meaning {
     }
 }
 
+/// The name with its default version that a symbol defines in addition: `api@V2` for `api@@V2`.
+fn with_version<'a>(symbol: &Symbol<'a>) -> Option<Cow<'a, [u8]>> {
+    symbol.version.map(|version| Cow::Owned([symbol.name, version].join(&b'@')))
+}
+
+fn is_same_place(one: &Symbol<'_>, other: &Symbol<'_>) -> bool {
+    (one.home, one.value) == (other.home, other.value)
+}
+
 /// The address of a symbol that its own object defines: for an ifunc that of its stub.
 pub(super) fn own_address(object: &Object<'_>, index: usize) -> Option<u64> {
     let stub = object.ifuncs.get(&index).copied();
@@ -340,9 +364,11 @@ pub(super) fn plain_address(object: &Object<'_>, symbol: &Symbol<'_>) -> Option<
     }
 }
 
-/// The sections of an object that belong to a group which an earlier object has, and the sections that describe them.
+/// The sections of an object that belong to a group which an earlier object has, and the sections that describe them. A section
+/// `.gnu.linkonce.*` outside of groups is a group of its own.
 fn duplicates<'a>(raw: &Raw<'a>, signatures: &mut HashSet<&'a [u8]>) -> Option<Vec<bool>> {
     let mut duplicate = vec![false; raw.sections.len()];
+    let mut grouped = HashSet::new();
     for section in &raw.sections {
         const COMDAT: u32 = 1;
         if section.kind != GROUP || u32_at(section.content, 0)? & COMDAT == 0 {
@@ -359,10 +385,17 @@ fn duplicates<'a>(raw: &Raw<'a>, signatures: &mut HashSet<&'a [u8]>) -> Option<V
             }
             _ => symbol.name,
         };
-        if !signatures.insert(signature) {
-            for member in section.content.chunks_exact(4).skip(1) {
-                *duplicate.get_mut(u32_at(member, 0)? as usize)? = true;
-            }
+        let is_first = signatures.insert(signature);
+        for member in section.content.chunks_exact(4).skip(1) {
+            let member = u32_at(member, 0)? as usize;
+            grouped.insert(member);
+            *duplicate.get_mut(member)? |= !is_first;
+        }
+    }
+    for (index, section) in raw.sections.iter().enumerate() {
+        let is_once = section.name.starts_with(b".gnu.linkonce.") && section.is_loaded();
+        if is_once && !grouped.contains(&index) && !signatures.insert(section.name) {
+            duplicate[index] = true;
         }
     }
     for (index, section) in raw.sections.iter().enumerate() {

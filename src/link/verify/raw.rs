@@ -37,7 +37,10 @@ pub(super) struct ArrayKind {
 
 /// A symbol.
 pub(super) struct Symbol<'a> {
+    /// Without a default version.
     pub(super) name: &'a [u8],
+    /// The default version of its name, if it has one and a place here. It defines the name with this version, too.
+    pub(super) version: Option<&'a [u8]>,
     pub(super) binding: u8,
     pub(super) kind: u8,
     pub(super) visibility: u8,
@@ -239,9 +242,13 @@ fn read_symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
         if matches!(home, Home::Section(index) if index >= sections.len()) {
             return None;
         }
+        let (binding, full_name) = (info >> 4, string(strings, u32_at(record, 0)?)?);
+        let parts = default_version(full_name).filter(|_| binding != 0);
+        let (name, version) = parts.map_or((full_name, None), |(name, of)| (name, Some(of)));
         symbols.push(Symbol {
-            name: string(strings, u32_at(record, 0)?)?,
-            binding: info >> 4,
+            name,
+            version: version.filter(|_| matches!(home, Home::Absolute | Home::Section(_))),
+            binding,
             kind: info & 15,
             visibility: other & 3,
             home,
@@ -250,6 +257,14 @@ fn read_symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
         });
     }
     Some(symbols)
+}
+
+/// The parts of a name with a default version, as `api@@V2`.
+fn default_version(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = name.iter().position(|byte| *byte == b'@').filter(|at| *at > 0)?;
+    let version = name[at..].strip_prefix(b"@@")?;
+    let is_sound = version.first().is_some_and(|byte| *byte != b'@');
+    is_sound.then_some((&name[..at], version))
 }
 
 fn slice(bytes: &[u8], start: u64, size: u64) -> Option<&[u8]> {

@@ -1,5 +1,6 @@
 //! What links, compared with the native program of the same objects.
 
+pub(crate) mod definitions;
 pub(crate) mod indirect;
 pub(crate) mod libraries;
 pub(crate) mod link_time;

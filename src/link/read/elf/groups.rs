@@ -1,7 +1,8 @@
-//! COMDAT groups: sections of which a program keeps one copy.
+//! COMDAT groups, and what compilers made before there were any: sections of which a program keeps one copy.
 //!
 //! Invariant: a group has a name, and names only loaded sections of its object.
 
+use std::collections::HashSet;
 use std::fmt::Arguments;
 
 use object::elf;
@@ -40,6 +41,29 @@ impl Reader<'_> {
             }
             let sections = first..self.length(&self.members)?;
             self.groups.push(Group { signature, hash, sections });
+        }
+        self.add_link_once()
+    }
+
+    /// Makes a group of each section whose name starts with `.gnu.linkonce.`, under this name.
+    fn add_link_once(&mut self) -> Result<()> {
+        let is_link_once = |name: Name| name.bytes(self.bytes).starts_with(b".gnu.linkonce.");
+        let sections = (0..).zip(self.sections.iter().map(|section| section.name));
+        let found: Vec<(u32, Name)> = sections.filter(|(_, name)| is_link_once(*name)).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let grouped: HashSet<u32> = self.members.iter().copied().collect();
+        for (section, signature) in found {
+            if grouped.contains(&section) {
+                continue;
+            }
+            let bytes = signature.bytes(self.bytes);
+            let hash = names::hash(bytes);
+            self.count_name(bytes.len())?;
+            let first = self.length(&self.members)?;
+            self.members.push(section);
+            self.groups.push(Group { signature, hash, sections: first..first + 1 });
         }
         Ok(())
     }

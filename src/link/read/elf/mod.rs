@@ -37,8 +37,19 @@ pub(super) fn read(name: &str, bytes: Bytes) -> Result<Parsed> {
     reader.read_groups()?;
     reader.read_relocations()?;
     reader.split_eh_frames()?;
-    let Reader { sections, symbols, edges, groups, members, runs_on_stack, .. } = reader;
-    Ok(Parsed { bytes, sections, symbols, edges, groups, members, runs_on_stack })
+    let Reader { sections, symbols, default_versions, edges, groups, members, .. } = reader;
+    let runs_on_stack = reader.runs_on_stack;
+    let parsed = Parsed {
+        bytes,
+        sections,
+        symbols,
+        default_versions,
+        edges,
+        groups,
+        members,
+        runs_on_stack,
+    };
+    Ok(parsed)
 }
 
 type Header = elf::FileHeader64<LittleEndian>;
@@ -58,6 +69,7 @@ struct Reader<'a> {
     symbol_table: SymbolTable<'a, Header>,
     sections: Vec<Section>,
     symbols: Vec<Symbol>,
+    default_versions: Vec<(u32, Name)>,
     edges: Vec<Edge>,
     groups: Vec<Group>,
     members: Vec<u32>,
@@ -104,6 +116,7 @@ impl<'a> Reader<'a> {
             symbol_table,
             sections: Vec::new(),
             symbols: Vec::new(),
+            default_versions: Vec::new(),
             edges: Vec::new(),
             groups: Vec::new(),
             members: Vec::new(),

@@ -92,8 +92,14 @@ impl Reader<'_> {
         }
         let is_global = !local;
         if is_global && name.is_empty() {
-            return Err(at("global, but without a name that is printable UTF-8".to_owned()));
+            let shown = shown(bytes);
+            return Err(at(format!(
+                "global, and its name \"{shown}\" is empty or no printable UTF-8; give it another name, as objcopy \
+                 --redefine-sym does"
+            )));
         }
+        let is_here = matches!(place, Place::Section(_) | Place::Absolute);
+        let name = if is_global { self.without_default(index, name, is_here)? } else { name };
         Ok(Symbol {
             name,
             hash: if is_global { names::hash(name.bytes(self.bytes)) } else { 0 },
@@ -106,6 +112,19 @@ impl Reader<'_> {
             value,
             bytes: symbol.st_size(LE),
         })
+    }
+
+    /// The name that a symbol has in a link. That of `api@@V2` is `api`; the version is noted if the object has a place for the symbol.
+    fn without_default(&mut self, index: SymbolIndex, name: Name, is_here: bool) -> Result<Name> {
+        let Some((stem, version, true)) = names::version_of(name.bytes(self.bytes)) else {
+            return Ok(name);
+        };
+        let [stem, version] = [self.length(stem)?, self.length(version)?];
+        if is_here {
+            let index = u32::try_from(index.0).map_err(|_| self.error("more than 2^32 symbols"))?;
+            self.default_versions.push((index, Name { start: name.end - version, ..name }));
+        }
+        Ok(Name { end: name.start + stem, ..name })
     }
 
     fn place_of(&self, index: SymbolIndex, symbol: &ElfSymbol, name: Name) -> Result<Place> {
@@ -133,6 +152,12 @@ impl Reader<'_> {
             None => Place::NotLoaded,
         })
     }
+}
+
+/// The start of a name in a message: bytes that are no printable ASCII as `\xE9`.
+fn shown(name: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 64;
+    name[..name.len().min(SHOWN_BYTES_MAX)].escape_ascii().to_string()
 }
 
 impl Symbol {

@@ -215,6 +215,30 @@ fn an_overridden_weak_function_stays_if_its_object_needs_it() {
     }
 }
 
+/// N11: `f` comes from another object, and the version of it from this one.
+#[test]
+fn an_overridden_default_version_stays_a_version() {
+    let weak = "
+        .section .text.f,\"ax\",@progbits
+        .weak old
+        .symver old, f@@V2, remove
+        old: ret
+    ";
+    let user = ".symver version, f@V2\n.data\n.globl views\nviews: .quad f, version\n";
+    let weak = compile("weak.o", "-xassembler", weak);
+    assert_eq!(weak.definitions().collect::<Vec<_>>(), ["f"]);
+    let strong = compile("strong.o", "-xassembler", ".globl f\nf: ret\n");
+    let user = compile("user.o", "-xassembler", user);
+    for objects in [[&weak, &strong, &user], [&user, &strong, &weak]] {
+        let image = link(&objects, &[]).unwrap();
+        let views = address_of(&image, "views");
+        let [f, version] = [views, views + 8].map(|at| u64_at(&image, at));
+        assert_eq!((f, version), (address_of(&image, "f"), address_of(&image, "f@V2")));
+        let place = |at| image.symbols.locate(ExecutorAddr::new(at)).unwrap();
+        assert!(place(f).ends_with("(strong.o)") && place(version).ends_with("(weak.o)"));
+    }
+}
+
 #[test]
 fn groups_without_a_name_are_refused() {
     let source = ".section .text.g,\"axG\",@progbits,grouped,comdat\ngrouped: ret\n";

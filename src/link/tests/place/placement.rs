@@ -118,6 +118,18 @@ fn zero_fill_with_relocations_is_stored() {
     assert!(error.contains("1099511627776 bytes of zero fill"), "{error}");
 }
 
+/// N21: UBSan's check of a function's type reads the 8 bytes before the function.
+#[test]
+fn eight_bytes_before_the_first_function_are_of_the_link() {
+    for flags in ["-O2", "-O2 -falign-functions=64", "-O2 -ffunction-sections"] {
+        let object = compile("a.o", flags, "int f(void) { return 1; } int g(void) { return 2; }");
+        let image = link(&[&object], &[]).unwrap();
+        for function in ["f", "g"] {
+            assert!(address_of(&image, function) >= BASES[0] + 8, "{function}, {flags}");
+        }
+    }
+}
+
 #[test]
 fn code_does_not_start_at_a_multiple_of_4_gib() {
     let image = link(&[&compile("a.o", "", "int f(void) { return 1; }")], &[]).unwrap();
