@@ -5,6 +5,7 @@ pub(crate) mod indirect;
 pub(crate) mod libraries;
 pub(crate) mod link_time;
 pub(crate) mod real;
+pub(crate) mod scripts;
 pub(crate) mod sizes;
 pub(crate) mod start_files;
 pub(crate) mod table;

@@ -3,7 +3,9 @@
 mod confine;
 mod heap;
 mod inputs;
+mod linker_script;
 mod mapped;
+mod named;
 mod report;
 pub(crate) mod signals;
 mod steps;
@@ -23,7 +25,8 @@ use farcall::controller::{
 use farcall::{ErrorKind, PerProt};
 
 use self::confine::Confine;
-use self::inputs::{Inputs, Library};
+use self::inputs::Inputs;
+use self::named::Named;
 use self::report::{JsonFile, RunReport};
 use self::steps::Steps;
 use crate::advice;
@@ -31,10 +34,11 @@ use crate::status::{Failure, LINK, NOT_FOUND, TIMED_OUT, TOOL};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Objects and archives, in any order. A member of an archive is linked if another object needs it.
+    /// Objects, archives, and linker scripts that name some, in any order. A member of an archive is linked if another object
+    /// needs it.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Link with this library: libNAME.so, opened in the executor, or else libNAME.a.
+    /// Link with this library: libNAME.so, opened in the executor, or else libNAME.a. -l :FILE looks for a file of this name.
     #[arg(short = 'l', value_name = "NAME")]
     libraries: Vec<String>,
     /// Look for libraries in this folder first.
@@ -95,16 +99,16 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let create = |option| move |path| JsonFile::create(option, path);
     let json = options.json.as_deref().map(create("--json")).transpose()?;
     let trace = options.trace.as_deref().map(create("--trace")).transpose()?;
-    let libraries = Library::find(&options.libraries, &options.folders)?;
-    let spawned = start(options, &libraries)?;
+    let named = Named::find(&options.files, &options.libraries, &options.folders)?;
+    let spawned = start(options, &named)?;
     let mut steps = Steps::begin();
-    let read = || steps.alone("load", 1, || Inputs::read(&options.files, &libraries));
+    let read = || steps.alone("load", 1, || Inputs::read(&named));
     let connect =
-        |thread| steps.alone("connect", thread, || connect(spawned, &libraries, options.timeout));
-    let ((inputs, load), (connected, connect)) = match libraries.iter().any(Library::is_shared) {
-        false => (read(), connect(1)),
+        |thread| steps.alone("connect", thread, || connect(spawned, &named, options.timeout));
+    let ((inputs, load), (connected, connect)) = match named.libraries.is_empty() {
+        true => (read(), connect(1)),
         // The executor opens them while this thread reads the files.
-        true => std::thread::scope(|scope| {
+        false => std::thread::scope(|scope| {
             let connecting = scope.spawn(|| connect(2));
             let inputs = read();
             (inputs, connecting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -123,7 +127,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     }
     add_plugins(options, &controller, &program)?;
     inputs.add_to(&program)?;
-    let link = link(options, &program, &mut steps)?;
+    let link = link(options, &named, &inputs, &program, &mut steps)?;
     steps.set_bytes("fix up", link.bytes);
     let before_main = controller.stats();
 
@@ -172,7 +176,7 @@ fn keep(inputs: Inputs, program: Option<Dylib>) {
 }
 
 /// Starts the executor that the options and libraries require.
-fn start(options: &Options, libraries: &[Library]) -> Result<Spawned, Failure> {
+fn start(options: &Options, named: &Named) -> Result<Spawned, Failure> {
     let mut builder = ExecutorBuilder::new();
     if let Some(bytes) = options.slab {
         builder = builder.slab_bytes(bytes);
@@ -180,7 +184,7 @@ fn start(options: &Options, libraries: &[Library]) -> Result<Spawned, Failure> {
     if let Some(bytes) = options.low_slab {
         builder = builder.low_slab_bytes(bytes);
     }
-    let tunables = tunables(libraries);
+    let tunables = tunables(named);
     let is_limited = options.confine.confinement() != Confinement::new();
     let is_plain = options.exe.is_none() && tunables.is_none() && !is_limited && !options.gdb;
     // Such an executor is ready sooner.
@@ -206,9 +210,9 @@ fn start(options: &Options, libraries: &[Library]) -> Result<Spawned, Failure> {
 }
 
 /// The tunables of the C library for these libraries, if they need some.
-fn tunables(libraries: &[Library]) -> Option<OsString> {
+fn tunables(named: &Named) -> Option<OsString> {
     // Natively the thread-locals of libraries have their room before the program starts.
-    let bytes: u64 = libraries.iter().map(Library::thread_bytes).sum();
+    let bytes = named.thread_bytes();
     if bytes <= SPARE_THREAD_BYTES {
         return None;
     }
@@ -269,28 +273,32 @@ struct Connected {
 /// Connects to the executor, and opens the shared libraries there.
 fn connect(
     spawned: Spawned,
-    libraries: &[Library],
+    named: &Named,
     timeout: Option<Duration>,
 ) -> Result<Connected, Failure> {
     let controller = spawned.connect()?;
     signals::pass_on(controller.pid())?;
     let timer = timeout.map(|timeout| Timer::start(timeout, controller.kill_handle()));
     let program = controller.create_dylib("program");
-    for library in libraries {
-        if let Library::Shared(path) = library {
-            program.add_library(path);
-        }
+    for library in &named.libraries {
+        program.add_library(library);
     }
     program.open_libraries()?;
     Ok(Connected { controller, program, timer })
 }
 
-/// Links the program.
+/// Links the program. If names are missing that libraries to open as needed define, opens those and links once more.
 ///
 /// # Errors
 ///
 /// If it cannot be linked, or has no entry. None of its code has run then.
-fn link(options: &Options, program: &Dylib, steps: &mut Steps) -> Result<LinkReport, Failure> {
+fn link(
+    options: &Options,
+    named: &Named,
+    inputs: &Inputs,
+    program: &Dylib,
+    steps: &mut Steps,
+) -> Result<LinkReport, Failure> {
     let entry = options.entry.as_deref().unwrap_or("main");
     program.want(entry)?;
     steps.restart();
@@ -303,8 +311,17 @@ fn link(options: &Options, program: &Dylib, steps: &mut Steps) -> Result<LinkRep
             _ => "transfer",
         });
     };
-    let linked =
-        program.link_with(&mut ended).and_then(|report| program.lookup(entry).map(|_| report));
+    let mut linked = program.link_with(&mut ended);
+    if let Err(error) = &linked
+        && let needed = named.needed_for(error.symbols())
+        && !needed.is_empty()
+    {
+        needed.into_iter().for_each(|library| program.add_library(library));
+        inputs.add_objects_to(program)?;
+        program.want(entry)?;
+        linked = program.link_with(&mut ended);
+    }
+    let linked = linked.and_then(|report| program.lookup(entry).map(|_| report));
     linked.map_err(|error| {
         if error.kind() == ErrorKind::Exhausted {
             return Failure::new(LINK, error);
