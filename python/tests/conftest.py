@@ -108,7 +108,7 @@ def resident_kib():
     return int(status.split("VmRSS:")[1].split()[0])
 
 
-def until(condition, seconds=10):
+def until(condition, seconds=30):
     """Waits until the condition holds."""
     end = time.monotonic() + seconds
     while not condition():

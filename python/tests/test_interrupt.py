@@ -22,7 +22,7 @@ def test_an_interrupt_ends_the_call(library, executor):
     with pytest.raises(KeyboardInterrupt):
         library["spin"]()
     timer.join()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
     assert library["add"](1, 2) == 3
     assert executor.pids != before
 
@@ -43,11 +43,11 @@ def test_other_handlers_of_signals_run_during_a_call(library):
     before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(time.monotonic()))
     try:
         threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-        library["nap"](0.5)
+        library["nap"](2.0)
         ended = time.monotonic()
     finally:
         signal.signal(signal.SIGUSR1, before)
-    assert len(seen) == 1 and seen[0] < ended - 0.1, "it ran while the call went on"
+    assert len(seen) == 1 and seen[0] < ended - 0.5, "it ran while the call went on"
 
 
 PROGRAM = """
@@ -77,11 +77,11 @@ def test_a_terminal_interrupts_all_processes_of_a_group():
         start_new_session=True,
     )
     assert program.stdout.readline() == "ready\n"
-    time.sleep(0.2)
+    time.sleep(1)
     os.killpg(program.pid, signal.SIGINT)
     # The executor has ignored it: its variables are as they were.
     assert program.stdout.readline().split() == ["idle", "2"]
-    time.sleep(0.3)
+    time.sleep(1)
     os.killpg(program.pid, signal.SIGINT)
     assert program.stdout.readline().split() == ["interrupted", "1"]
     program.stdin.close()

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long threads and children may take to end that have nothing left to do.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What this process had at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,6 +100,19 @@ pub(crate) fn children() -> Vec<i32> {
         list.split_whitespace().filter_map(|number| number.parse().ok()).collect::<Vec<i32>>()
     });
     numbers.collect()
+}
+
+/// Waits until this process has no child.
+///
+/// # Panics
+///
+/// When one stays.
+pub(crate) fn expect_no_children() {
+    let deadline = Instant::now() + TIMEOUT;
+    while !children().is_empty() {
+        assert!(Instant::now() < deadline, "{:?} stay", children());
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The children that have ended and were not collected.

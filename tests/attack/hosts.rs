@@ -8,7 +8,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 
 use crate::apart::{Apart, within};
-use crate::counts::{Counts, children};
+use crate::counts::{Counts, expect_no_children};
 use crate::session::{Session, bytes, launch};
 
 const BOUND: Duration = Duration::from_secs(10);
@@ -124,7 +124,7 @@ fn a_host_that_collects_all_children() {
         for _ in 0..5 {
             works("beside a thread that collects children");
         }
-        assert_eq!(children(), [0; 0]);
+        expect_no_children();
     });
 }
 

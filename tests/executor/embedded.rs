@@ -103,7 +103,7 @@ fn a_call_with_a_timeout_waits_for_one_that_timed_out() {
     for with in [over_a_lane, over_a_stream] {
         let (options, _end) = options();
         let options = options.function("pauses_and_asks", |session, args, reply| {
-            thread::sleep(Duration::from_millis(100));
+            thread::sleep(Duration::from_millis(500));
             reply.send(session.call(5, args).map_err(|error| error.to_string()));
         });
         let (_session, client) = with(options.expect("a function"));

@@ -151,7 +151,7 @@ fn a_client_behind_a_command() {
     words_come_and_go(&client);
     let begun = Instant::now();
     drop(client);
-    assert!(begun.elapsed() < Duration::from_secs(2), "it ends by itself: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "it ends by itself: {:?}", begun.elapsed());
 }
 
 #[test]

@@ -113,8 +113,11 @@ fn keys_are_never_used_again() {
     assert_eq!(keys.len(), 101);
 }
 
-/// Says whether the session's lock is held: another thread cannot look at a symbol then.
-fn is_locked(dylib: &JITDylib) -> bool {
+/// What runs while the session's lock is held.
+const UNDER_THE_LOCK: [&str; 3] = ["discard", "transfer", "key"];
+
+/// Says whether the session's lock is held, as it should be or not: another thread cannot look at a symbol then.
+fn is_locked(dylib: &JITDylib, is_due: bool) -> bool {
     let (done, looked) = std::sync::mpsc::channel();
     let dylib = dylib.clone();
     std::thread::spawn(move || {
@@ -122,7 +125,8 @@ fn is_locked(dylib: &JITDylib) -> bool {
         let _ = done.send(state);
     });
     // A thread that must wait for the lock cannot be early; a thread that need not has time enough.
-    looked.recv_timeout(std::time::Duration::from_millis(200)).is_err()
+    let patience = std::time::Duration::from_millis(if is_due { 200 } else { 20_000 });
+    looked.recv_timeout(patience).is_err()
 }
 
 /// Notes under which of its calls the lock is held.
@@ -133,7 +137,7 @@ struct Locked {
 
 impl Locked {
     fn note(&self, what: &'static str) {
-        let is_locked = is_locked(&self.dylib);
+        let is_locked = is_locked(&self.dylib, UNDER_THE_LOCK.contains(&what));
         self.log.lock().unwrap().push((what, is_locked));
     }
 }

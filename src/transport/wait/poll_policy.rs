@@ -422,8 +422,10 @@ mod tests {
         };
         assert_eq!(waits(&mut departure, SHARED_WAITS - 1), 0);
         assert!(!departure.is_due(false));
+        let begun = Instant::now();
         assert_eq!(waits(&mut departure, SHARED_WAITS), 1);
-        assert_eq!(waits(&mut departure, SHARED_WAITS), 0);
+        // This thread may lose its CPU for longer than the pause.
+        assert!(waits(&mut departure, SHARED_WAITS) == 0 || begun.elapsed() >= LEAVE_PAUSE);
         std::thread::sleep(LEAVE_PAUSE);
         assert_eq!(waits(&mut departure, SHARED_WAITS), 1);
     }

@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 
 use super::{NONE, ends, is_alive, start};
 use crate::apart::{self, Apart};
-use crate::counts::{Counts, children};
+use crate::counts::{Counts, expect_no_children};
 use crate::session::Session;
 use crate::sources;
 
@@ -57,7 +57,7 @@ fn what_is_left_ends_with_the_executor_however_it_ends() {
         canary.kill().and_then(|()| canary.wait()).expect("our own child");
         // The sweepers are collected.
         before.expect_nothing_more("confined executors");
-        assert_eq!(children(), [0; 0]);
+        expect_no_children();
     });
 }
 
@@ -129,7 +129,7 @@ fn linked_code_sees_no_child_that_it_has_not_started() {
         drop(session);
         drop(start(Confinement::isolated()));
         assert!(begun.elapsed() < Duration::from_secs(30));
-        assert_eq!(children(), [0; 0]);
+        expect_no_children();
         assert_eq!(
             start(Confinement::strict()).controller.confinement().level(),
             ConfinementLevel::Strict

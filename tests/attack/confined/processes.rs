@@ -2,6 +2,8 @@
 //! beside it, zygotes, copies and sweepers.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use farcall::controller::{Confinement, ConfinementLevel};
 use nix::errno::Errno;
@@ -103,11 +105,13 @@ fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
     targets.push(("a zygote", copied.controller.pid()));
     let (_snapshot, copies) = copied.copies(2).expect("copies");
     targets.push(("a copy", copies[1].controller.pid()));
-    let sweepers = sweepers();
-    if level == ConfinementLevel::Isolated {
-        assert!(sweepers.len() >= 3, "no sweepers: {sweepers:?}");
+    // A sweeper may get its name behind the start of its executor.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while level == ConfinementLevel::Isolated && sweepers().len() < 3 {
+        assert!(Instant::now() < deadline, "no sweepers: {:?}", sweepers());
+        thread::sleep(Duration::from_millis(5));
     }
-    targets.extend(sweepers);
+    targets.extend(sweepers());
     let all = outcomes("an executor", &attacker, &targets);
     targets.push(("an executor", attacker.controller.pid()));
     assert_eq!(outcomes("a copy", &copies[0], &targets), all, "{level}: a copy reaches others");

@@ -119,7 +119,7 @@ fn d17_a_file_without_end_is_refused() {
         let run =
             format!("ulimit -v 16000000; exec {} run /dev/zero", env!("CARGO_BIN_EXE_farcall"));
         let ended = within(BOUND, "farcall run /dev/zero", move || {
-            Command::new("timeout").args(["-s", "KILL", "2", "sh", "-c", &run]).output()
+            Command::new("timeout").args(["-s", "KILL", "5", "sh", "-c", &run]).output()
         });
         let ended = ended.expect("a command");
         let complaint = String::from_utf8_lossy(&ended.stderr).into_owned();
@@ -137,8 +137,7 @@ fn d17_a_thread_that_leaves_ends_the_call_that_it_ran() {
         assert_eq!(session.call("add", &[2, 3]).expect("a sum"), 5);
         let caller = Arc::clone(&session);
         let start = Instant::now();
-        let outcome =
-            within(Duration::from_secs(2), "the call", move || caller.controller.call(leave, &[]));
+        let outcome = within(BOUND, "the call", move || caller.controller.call(leave, &[]));
         println!("attack: after {:?}: {outcome:?}", start.elapsed());
         outcome.expect_err("the thread is gone");
         assert_eq!(session.call("add", &[2, 3]).expect("the first lane goes on"), 5);

@@ -44,10 +44,10 @@ fn others_go_on() {
     within(BOUND, "a drop", move || drop(other));
 }
 
-fn expect_no_zombies() {
+fn expect_zombies(expected: usize, why: &str) {
     let deadline = Instant::now() + BOUND;
-    while counts::zombies() > 0 {
-        assert!(Instant::now() < deadline, "{} zombies", counts::zombies());
+    while counts::zombies() != expected {
+        assert!(Instant::now() < deadline, "{} zombies: {why}", counts::zombies());
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -62,9 +62,9 @@ fn a1_an_executor_that_a_tracer_keeps_stops_no_other_session() {
             (0..3).for_each(|_| others_go_on());
             within(BOUND, "the drop", move || drop(session));
             others_go_on();
-            assert_eq!(counts::zombies(), 1, "the tracer has it");
+            expect_zombies(1, "the tracer has one");
             kill(tracer, Signal::SIGKILL).expect("it rests");
-            expect_no_zombies();
+            expect_zombies(0, "nobody has one");
             drop(witness);
         });
     }
@@ -76,10 +76,10 @@ fn a1_what_a_tracer_has_kept_is_collected_by_a_later_session() {
         let (session, tracer) = traced(false);
         leave(&session);
         within(BOUND, "the drop", move || drop(session));
-        assert_eq!(counts::zombies(), 1, "the tracer has it");
+        expect_zombies(1, "the tracer has one");
         kill(tracer, Signal::SIGKILL).expect("it rests");
         let next = within(BOUND, "a start", || Session::start("ends"));
-        expect_no_zombies();
+        expect_zombies(0, "nobody has one");
         drop(next);
     });
 }

@@ -303,11 +303,13 @@ fn a_call_times_out_and_its_late_result_is_dropped() {
 #[test]
 fn a_call_from_a_handler_may_time_out() {
     let session = Session::start();
-    let wait = session.function("wait_at_gate");
+    let (add, wait) = (session.function("add"), session.function("wait_at_gate"));
     let weak = session.controller.downgrade();
     let tag = session.controller.register_handler(move |_, result| {
         let controller = weak.upgrade().ok_or("the session is over")?;
-        let timed_out = controller.call_timeout(wait, &bytes(&[1]), Duration::from_millis(10));
+        // Opens a lane, which a busy machine may not do within the next time-out; then the call would never run.
+        controller.call_timeout(add, &bytes(&[1, 1]), Duration::from_secs(60))?;
+        let timed_out = controller.call_timeout(wait, &bytes(&[1]), Duration::from_millis(50));
         let is_timeout = timed_out.is_err_and(|error| error.kind() == ErrorKind::Timeout);
         result.extend_from_slice(&u64::from(is_timeout).to_le_bytes());
         Ok(())

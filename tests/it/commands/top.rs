@@ -13,6 +13,7 @@ use farcall::link::ObjectFile;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde_json::Value;
 
+use crate::alone;
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch::{FARCALL, builder};
 use crate::testkit::process::{run_to_end, until};
@@ -127,7 +128,7 @@ fn times_are_those_of_the_calls_since_the_last_look() {
     let controller = builder().publish(NAME).start().expect("an executor");
     let dylib = controller.create_dylib("main");
     let slow = |_: f64| {
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(100));
         0.0
     };
     dylib.define_handler("rate", slow).expect("defined");
@@ -140,13 +141,13 @@ fn times_are_those_of_the_calls_since_the_last_look() {
     }
     let first = published(NAME).expect("it is shown");
     let median = first.percentile(0.5, None).expect("calls were timed");
-    assert!(median >= Duration::from_millis(20), "{median:?}");
+    assert!(median >= Duration::from_millis(100), "{median:?}");
     for _ in 0..10_000 {
         short.call().expect("answered");
     }
     let second = published(NAME).expect("it is shown");
     let since = second.percentile(0.5, Some(&first)).expect("calls were timed");
-    assert!(since < Duration::from_millis(10), "{since:?}");
+    assert!(since < Duration::from_millis(50), "{since:?}");
     assert_eq!(second.percentile(0.5, Some(&second)), None);
 }
 
@@ -239,40 +240,44 @@ fn pages() -> Vec<(File, Vec<u8>)> {
     open.collect()
 }
 
+// A reader looks at some of a host's pages only, so they would hide those of other tests.
 #[test]
 fn files_that_only_look_like_publications_are_harmless() {
-    let file = |bytes: &[u8], size: u64| {
-        let file = memfd_create(FILE, MFdFlags::MFD_CLOEXEC).expect("a memory file");
-        let mut file = File::from(file);
-        file.write_all(bytes).expect("room");
-        file.set_len(size).expect("sparse");
-        file
-    };
-    let controller = builder().publish("a pattern").start().expect("an executor");
-    let (_, pattern) = pages()
-        .into_iter()
-        .find(|(_, page)| page.windows(9).any(|at| at == b"a pattern"))
-        .expect("it is open here");
-    let mut files = vec![file(b"", 0), file(b"farcall", 7), file(&[], 1 << 40)];
-    let mut random = fastrand::Rng::with_seed(7);
-    for _ in 0..200 {
-        let mut page = pattern.clone();
-        // The layout and the host are kept, so that the rest is read.
-        page[16..].iter_mut().for_each(|byte| *byte = random.u8(..));
-        let size = random.u64(..2 * page.len() as u64);
-        files.push(file(&page, size));
-    }
-    let all = Published::all().expect("there is /proc");
-    assert!(all.len() > 20, "{} of them were read", all.len());
-    for one in &all {
-        assert!(!one.name().chars().any(char::is_control), "{:?}", one.name());
-        let _ = (one.percentile(0.99, all.first()), one.age());
-    }
-    let mut top = Command::new(FARCALL);
-    top.args(["top", "--every", "10ms", "--count", "1"]);
-    let ended = run_to_end(top, b"");
-    assert_eq!(ended.status, 0, "{ended}");
-    drop((files, controller));
+    let name = "commands::top::files_that_only_look_like_publications_are_harmless";
+    alone::run(name, || {
+        let file = |bytes: &[u8], size: u64| {
+            let file = memfd_create(FILE, MFdFlags::MFD_CLOEXEC).expect("a memory file");
+            let mut file = File::from(file);
+            file.write_all(bytes).expect("room");
+            file.set_len(size).expect("sparse");
+            file
+        };
+        let controller = builder().publish("a pattern").start().expect("an executor");
+        let (_, pattern) = pages()
+            .into_iter()
+            .find(|(_, page)| page.windows(9).any(|at| at == b"a pattern"))
+            .expect("it is open here");
+        let mut files = vec![file(b"", 0), file(b"farcall", 7), file(&[], 1 << 40)];
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..200 {
+            let mut page = pattern.clone();
+            // The layout and the host are kept, so that the rest is read.
+            page[16..].iter_mut().for_each(|byte| *byte = random.u8(..));
+            let size = random.u64(..2 * page.len() as u64);
+            files.push(file(&page, size));
+        }
+        let all = Published::all().expect("there is /proc");
+        assert!(all.len() > 20, "{} of them were read", all.len());
+        for one in &all {
+            assert!(!one.name().chars().any(char::is_control), "{:?}", one.name());
+            let _ = (one.percentile(0.99, all.first()), one.age());
+        }
+        let mut top = Command::new(FARCALL);
+        top.args(["top", "--every", "10ms", "--count", "1"]);
+        let ended = run_to_end(top, b"");
+        assert_eq!(ended.status, 0, "{ended}");
+        drop((files, controller));
+    });
 }
 
 #[test]
@@ -284,12 +289,17 @@ fn a_page_cannot_be_written_by_another_process() {
         if std::fs::read_link(&path).is_ok_and(|name| name.to_string_lossy().contains(FILE))
             && std::fs::read(&path).is_ok_and(|page| page.windows(6).any(|at| at == b"sealed"))
         {
-            let mut page = File::options().write(true).open(&path).expect("it is this user's");
+            // Other tests look at all pages, and so have some open for a moment.
+            let opened = File::options().write(true).open(&path);
+            if opened.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+                continue;
+            }
+            let mut page = opened.expect("it is this user's");
             let error = page.write(&[0; 8]).expect_err("it is sealed");
             assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
             tried += 1;
         }
     }
-    assert_eq!(tried, 1);
+    assert!(tried >= 1);
     drop(controller);
 }

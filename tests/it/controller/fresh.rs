@@ -115,7 +115,8 @@ fn ten_thousand_runs_are_all_the_first() {
     assert_eq!(trips, u64::from(RUNS - WARM_RUNS), "one round trip each");
     let (warm, now) = (warm.expect("there are more"), Held::of(program.controller.pid()));
     assert!(now.resident_bytes <= warm.resident_bytes + SLACK_BYTES, "{warm:?}, then {now:?}");
-    assert!(now.mappings <= warm.mappings + 2, "{warm:?}, then {now:?}");
+    // A thread of the executor's may start late, with a heap and a stack for signals.
+    assert!(now.mappings <= warm.mappings + 8, "{warm:?}, then {now:?}");
 }
 
 #[test]

@@ -20,6 +20,9 @@ fn segment(prot: Prot, start: ExecutorAddr, content: &[u8]) -> Segment<'_> {
     Segment { group: AllocGroup::standard(prot), start, bytes: PAGE, content }
 }
 
+/// What a thread of the executor's maps that starts late. A leak in a test here has thousands of mappings.
+const LATE_MAPPINGS: usize = 8;
+
 /// The executor's mappings, descriptors, and bytes of memory.
 fn resources(controller: &Controller) -> (usize, usize, u64) {
     let of = |file: &str| format!("/proc/{}/{file}", controller.pid());
@@ -165,7 +168,9 @@ fn cycles_leave_nothing_behind() {
     let (maps, descriptors, resident) = resources(&controller);
     (0..10_000).for_each(cycle);
     let after = resources(&controller);
-    assert_eq!((after.0, after.1), (maps, descriptors), "mappings and descriptors");
+    assert_eq!(after.1, descriptors, "descriptors");
+    // The thread that waits for the next lane may have started late, with a stack for signals and a heap of its own.
+    assert!(after.0 <= maps + LATE_MAPPINGS, "{} mappings, {maps} before", after.0);
     assert!(after.2 <= resident + (64 << 10), "{} bytes resident, {resident} before", after.2);
     println!("cycles: 10000 cases, {maps} mappings, {descriptors} descriptors, {resident} bytes");
 }

@@ -450,7 +450,9 @@ fn come_and_go(rounds: u64) -> [Held; 2] {
 
 fn is_flat([warm, held]: [Held; 2]) {
     assert!(held.resident_bytes <= warm.resident_bytes + (256 << 10), "{warm:?}, then {held:?}");
-    assert_eq!((held.mappings, held.descriptors()), (warm.mappings, warm.descriptors()));
+    assert!(held.descriptors() <= warm.descriptors(), "{warm:?}, then {held:?}");
+    // Thousands more would be those of the rounds. A thread of the executor's may start late, with two heaps and stacks.
+    assert!(held.mappings <= warm.mappings + 8, "{warm:?}, then {held:?}");
 }
 
 #[test]

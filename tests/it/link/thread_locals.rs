@@ -331,7 +331,8 @@ fn blocks_go_with_their_dylib_while_threads_hold_them() {
     // By then what is posted has gone round the lane's ring, and all of that is touched.
     let (warm, last) = (held[100], held[199]);
     assert!(last.resident_bytes <= warm.resident_bytes + (64 << 10), "{warm:?}, then {last:?}");
-    assert!(last.mappings <= warm.mappings, "{warm:?}, then {last:?}");
+    // A hundred more would be those of the rounds. Neighbours are one mapping or two, and a thread may start late.
+    assert!(last.mappings <= warm.mappings + 8, "{warm:?}, then {last:?}");
     session.call(&workers, "stop", &[]);
     workers.clear().expect("cleared");
     let without = Held::of(session.0.pid());

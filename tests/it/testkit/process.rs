@@ -57,11 +57,11 @@ pub(crate) fn run_to_end(command: Command, stdin: &[u8]) -> Ended {
     running.end()
 }
 
-/// Polls `condition` until it holds; panics with `what` after ten seconds.
+/// Polls `condition` until it holds; panics with `what` after half a minute.
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !condition() {
-        assert!(Instant::now() < deadline, "still not so after 10 s: {what}");
+        assert!(Instant::now() < deadline, "still not so after 30 s: {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }

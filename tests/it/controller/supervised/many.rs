@@ -84,7 +84,7 @@ fn count(executors: usize) {
         executors / 2,
         "no death of an executor whose session was dropped"
     );
-    assert_eq!(own().descriptors(), before.descriptors());
+    until("the descriptors are closed", || own().descriptors() <= before.descriptors());
 }
 
 /// Runs [`count`] in a process of its own: other tests have executors as well.
@@ -124,8 +124,9 @@ fn a_background_executor_leaves_the_cpus_to_others() {
         let tasks = fs::read_dir(format!("/proc/{}/task", controller.pid())).expect("/proc");
         let policies: Vec<u64> = tasks
             .flatten()
-            .map(|task| {
-                let stat = fs::read_to_string(task.path().join("stat")).expect("it runs");
+            // A thread that ends meanwhile has none.
+            .filter_map(|task| fs::read_to_string(task.path().join("stat")).ok())
+            .map(|stat| {
                 let fields = stat.rsplit_once(") ").expect("a name in parentheses").1;
                 let policy = fields.split(' ').nth(38).and_then(|field| field.parse().ok());
                 policy.expect("a number")

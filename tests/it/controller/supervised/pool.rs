@@ -14,6 +14,7 @@ use farcall::{Error, ErrorKind, ExecutorAddr};
 
 use super::{KINDS, is_death, object};
 use crate::testkit::launch;
+use crate::testkit::process::until;
 
 const EXECUTORS: usize = 3;
 
@@ -118,14 +119,16 @@ fn calls_wait_for_a_free_executor_in_turn() {
     let (pool, dylib) = start(RestartPolicy::new().kill_on_timeout());
     let spin = dylib.function::<extern "C" fn()>("spin");
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
-    let long = Duration::from_millis(400);
+    let long = Duration::from_secs(2);
     thread::scope(|scope| {
         let spin = || spin.call_timeout((), long).expect_err("it spins").kind();
         let spins: Vec<_> = (0..EXECUTORS).map(|_| scope.spawn(spin)).collect();
-        thread::sleep(long / 4);
-        let error = crash.call_timeout((11,), long / 8).expect_err("none is free");
-        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-        assert!(error.to_string().contains("free"), "{error}");
+        // Until all of them spin, one is free.
+        until("none is free", || {
+            crash.call_timeout((11,), long / 20).is_err_and(|error| {
+                error.kind() == ErrorKind::Timeout && error.to_string().contains("free")
+            })
+        });
         let here = crash.on(0).expect("there is one");
         assert_eq!(here.call((11,)).expect("it does not wait"), 11);
         assert_eq!(crash.call((12,)).expect("behind a time-out"), 12);

@@ -10,6 +10,7 @@ use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind};
 
 use super::Session;
+use crate::testkit::process::until;
 use crate::testkit::{corpus, launch};
 
 const EVERY: Duration = Duration::from_millis(10);
@@ -80,14 +81,17 @@ fn a_watch_ends_a_wait_for_a_free_executor() {
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     assert_eq!(crash.call((11,)).expect("no crash"), 11);
     let controller = pool.executor(0).and_then(|one| one.controller().ok()).expect("alive");
-    let stops = AtomicU64::new(0);
+    let (stops, looked) = (AtomicU64::new(0), AtomicU64::new(0));
     let stop = || Error::other("stopped by the watch");
     thread::scope(|scope| {
         let spinner = scope.spawn(|| {
-            let watch = || if stops.load(Relaxed) == 0 { Ok(()) } else { Err(stop()) };
+            let watch = || {
+                looked.fetch_add(1, Relaxed);
+                if stops.load(Relaxed) == 0 { Ok(()) } else { Err(stop()) }
+            };
             spin.call_watched((), EVERY, watch)
         });
-        thread::sleep(EVERY);
+        until("the other call has the executor", || looked.load(Relaxed) > 0);
         let mut looks = 0;
         let waiting = crash.call_watched((12,), EVERY, || {
             looks += 1;
