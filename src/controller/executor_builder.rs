@@ -190,7 +190,8 @@ impl ExecutorBuilder {
     ///
     /// The executor then maps code privately: the page that a debugger writes is a copy. Bytes that the host stores into a page of
     /// running code by [`InFlightAlloc::as_ptr`](super::memory::InFlightAlloc::as_ptr) are not seen in such a copy. Each allocation
-    /// of code costs a system call in the executor.
+    /// of code costs a system call in the executor. Memory of removed code is used again when the slab has no other, since debuggers
+    /// leave their breakpoints in removed code until the next link.
     ///
     /// # Examples
     ///

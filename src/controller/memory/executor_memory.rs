@@ -301,6 +301,9 @@ impl ExecutorMemory {
     fn keep(&self, mut slab: Slab, start: ExecutorAddr) -> Result<()> {
         slab.reserved_at(start)?;
         slab.close_sent();
+        if self.remote.is_debuggable() {
+            slab.let_code_rest();
+        }
         // The slab with an index is set once.
         let _ = self.slabs[slab.index()].set(slab);
         Ok(())

@@ -1,9 +1,11 @@
 //! The page table of a slab: which allocation owns which pages.
 //!
-//! Invariant: a page is free or part of exactly one allocation.
+//! Invariant: a page is free, resting, or part of exactly one allocation.
+
+use std::collections::VecDeque;
 
 use super::page_allocator::{Entry, PageAllocator};
-use super::pages::Pages;
+use super::pages::{Pages, Part};
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, SLABS_MAX};
 use crate::{PerProt, Prot};
@@ -15,6 +17,8 @@ pub(crate) struct PageTable {
     number: u64,
     /// Copies of the executor have these pages: none is allocated or freed any more.
     pub(crate) is_frozen: bool,
+    /// For debuggers: freed pages of code, the last freed at the end. They are used again when no others are left.
+    pub(crate) resting: Option<VecDeque<Part>>,
 }
 
 impl PageTable {
@@ -22,7 +26,7 @@ impl PageTable {
     pub(crate) fn new(index: usize, bytes: PerProt<u64>) -> Self {
         let allocators = bytes.into_array().map(|bytes| PageAllocator::new(bytes / PAGE_BYTES));
         // The numbers of a slab have one remainder, which is its index.
-        Self { allocators, number: index as u64, is_frozen: false }
+        Self { allocators, number: index as u64, is_frozen: false, resting: None }
     }
 
     /// The next number.
@@ -55,12 +59,31 @@ impl PageTable {
         }
     }
 
-    /// Makes pages free.
+    /// Makes pages free. Those of code may have to rest.
     pub(crate) fn free(&mut self, pages: Pages) {
-        for (allocator, part) in self.allocators.iter_mut().zip(pages.parts) {
+        let [code, ..] = pages.parts;
+        let rests = match &mut self.resting {
+            Some(resting) if code.count() > 0 => {
+                resting.push_back(code);
+                true
+            }
+            _ => false,
+        };
+        for (allocator, part) in self.allocators.iter_mut().zip(pages.parts).skip(rests.into()) {
             if part.count() > 0 {
                 allocator.free.free(part.first(), part.count());
             }
         }
+    }
+
+    /// Makes those pages of a stripe free that have rested longest. False if none rest.
+    #[cold]
+    pub(crate) fn wake(&mut self, stripe: usize) -> bool {
+        if stripe != Prot::Code.index() {
+            return false;
+        }
+        let Some(part) = self.resting.as_mut().and_then(VecDeque::pop_front) else { return false };
+        self.allocators[stripe].free.free(part.first(), part.count());
+        true
     }
 }

@@ -7,6 +7,7 @@
 //! Invariant: an allocation's pages belong to one owner, so writing takes no lock. The pages are shared with a forked child as well,
 //! which has a copy of the page table alone: it allocates, frees and stores nothing.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -138,7 +139,12 @@ impl Slab {
         for (at, bytes) in bytes.into_array().into_iter().enumerate() {
             if bytes > 0 {
                 let stored = if at == Prot::Data.index() { stored } else { bytes };
-                match self.stripes[at].allocate(&mut table.allocators[at], bytes, stored) {
+                let stripe = &self.stripes[at];
+                let mut found = stripe.allocate(&mut table.allocators[at], bytes, stored);
+                while matches!(found, Ok(None)) && table.wake(at) {
+                    found = stripe.allocate(&mut table.allocators[at], bytes, stored);
+                }
+                match found {
                     Ok(Some(part)) => {
                         pages.parts[at] = part;
                         if at == Prot::Data.index() {
@@ -164,6 +170,12 @@ impl Slab {
         if word.load(Ordering::Relaxed) != bytes {
             word.store(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// From now on, freed pages of code are used again when no others are left. A debugger takes its breakpoints from removed code
+    /// when it learns of the next link. Until then they may not be in other code: it would lose them, and get old bytes back.
+    pub(crate) fn let_code_rest(&self) {
+        self.page_table.lock().resting = Some(VecDeque::new());
     }
 
     /// Allocates and frees nothing from now on, or does so again.

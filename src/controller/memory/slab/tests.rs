@@ -72,6 +72,25 @@ fn freed_pages_are_used_again_and_holes_coalesce() {
 }
 
 #[test]
+fn code_that_rests_is_used_again_when_no_other_is_left() {
+    let slab = slab();
+    slab.let_code_rest();
+    let code = |pages: &Pages| slab.part(pages, Prot::Code);
+    let [first, second] = [(); 2].map(|()| allocated(&slab, [4096; 3]));
+    free(&slab, first);
+    free(&slab, second);
+    let third = allocated(&slab, [4096; 3]);
+    assert_eq!(code(&third).start, code(&second).end, "behind the code that rests");
+    assert_eq!(slab.part(&third, Prot::Data), slab.part(&first, Prot::Data), "data does not rest");
+    // All but the first two pages and the third.
+    allocated(&slab, [(1 << 20) - 3 * 4096, 0, 0]);
+    let again = allocated(&slab, [4096; 3]);
+    assert_eq!(code(&again), code(&first), "the code that has rested longest");
+    assert!(allocate(&slab, each([8192, 0, 0]), 0).is_none(), "one page is left");
+    assert_eq!(code(&allocated(&slab, [4096, 0, 0])), code(&second));
+}
+
+#[test]
 fn no_number_comes_twice_in_a_session() {
     let mut low = Slab::new(1, Placement::Low, each([1 << 20; 3]), &first()).expect("memory");
     low.reserved_at(ExecutorAddr::new(0x1000_0000)).expect("an address");
