@@ -19,7 +19,7 @@ fn d02_the_start_of_a_program_that_says_nothing_times_out() {
         let (took, error) = (start.elapsed(), outcome.expect_err("it says nothing"));
         println!("attack: after {took:?}: {error}");
         assert!(error.kind() == ErrorKind::Timeout, "{error:?}");
-        // A busy machine may add much, and the limit that nobody has set is 10 s.
+        // A busy machine may add much; a start without this option has 10 s.
         assert!(took >= timeout && took < Duration::from_secs(5), "{took:?}");
         before.expect_nothing_more("a start that timed out");
         expect_no_children();

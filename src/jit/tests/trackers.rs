@@ -125,8 +125,8 @@ fn is_locked(dylib: &JITDylib, is_due: bool) -> bool {
         let _ = done.send(state);
     });
     // A thread that must wait for the lock cannot be early; a thread that need not has time enough.
-    let patience = std::time::Duration::from_millis(if is_due { 200 } else { 20_000 });
-    looked.recv_timeout(patience).is_err()
+    let timeout = std::time::Duration::from_millis(if is_due { 200 } else { 20_000 });
+    looked.recv_timeout(timeout).is_err()
 }
 
 /// Notes under which of its calls the lock is held.

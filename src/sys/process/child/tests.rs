@@ -23,6 +23,14 @@ fn ended(script: &str) -> Ended {
     end_of(&child)
 }
 
+/// The same for a shell that lives until a descriptor names it.
+fn named_and_ended(script: &str) -> Ended {
+    let script = format!("read word <&{SOCKET}; {script}");
+    let (child, socket) = spawn("/bin/sh", &["-c", &script]).expect("a shell");
+    drop(socket);
+    end_of(&child)
+}
+
 fn end_of(child: &Child) -> Ended {
     let awaiter = child.awaiter();
     awaiter.wait(Deadline::SESSION_END);
@@ -95,10 +103,9 @@ fn the_end_of_a_child_is_known_where_ends_are_ignored() {
             ignore_ends();
             for _ in 0..50 {
                 let wanted = |ended| if keeps_status() { ended } else { Ended::Unknown };
-                // Lives until a descriptor names it.
-                assert_eq!(ended("sleep 0.01; exit 9"), wanted(Ended::Exited(9)));
+                assert_eq!(named_and_ended("exit 9"), wanted(Ended::Exited(9)));
                 let killed = wanted(Ended::Killed(libc::SIGTERM));
-                assert_eq!(ended("sleep 0.01; kill -TERM $$"), killed);
+                assert_eq!(named_and_ended("kill -TERM $$"), killed);
             }
         },
     );
@@ -115,7 +122,7 @@ fn the_end_of_a_child_is_known_where_another_thread_collects() {
                 }
             });
             for _ in 0..50 {
-                let found = ended("sleep 0.01; exit 9");
+                let found = named_and_ended("exit 9");
                 let may_be_unknown = !keeps_status() && found == Ended::Unknown;
                 assert!(may_be_unknown || found == Ended::Exited(9), "{found:?}");
             }
@@ -130,8 +137,8 @@ fn an_end_that_the_kernel_does_not_keep_is_unknown() {
         || {
             ignore_ends();
             alone::refuse(libc::SYS_ioctl, &[(1, PIDFD_GET_INFO)], libc::ENOTTY);
-            assert_eq!(ended("sleep 0.01; exit 9"), Ended::Unknown);
-            assert_eq!(ended("sleep 0.01; kill -TERM $$"), Ended::Unknown);
+            assert_eq!(named_and_ended("exit 9"), Ended::Unknown);
+            assert_eq!(named_and_ended("kill -TERM $$"), Ended::Unknown);
         },
     );
 }
