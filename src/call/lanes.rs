@@ -3,6 +3,9 @@
 //! A thread finds its lane in a list of its own, without a lock. A thread without a lane takes an idle one, or has one opened.
 //! When the thread ends, its lane becomes idle. So there are as many lanes as threads ever called at the same time. Each lane
 //! has its own thread on the other side, so a call that blocks there blocks no other lane.
+//!
+//! Where linked code has thread-locals, a lane ends with its thread: the thread on the other side has the values of that thread's
+//! calls, and another thread must not find them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,6 +39,8 @@ pub(crate) struct Lanes {
     late: AtomicU64,
     /// Lanes with a call that has timed out and may still run.
     finishing: AtomicU64,
+    /// 1 when a lane ends with its thread.
+    end_with_threads: AtomicU64,
     origin: Origin,
 }
 
@@ -105,6 +110,7 @@ impl Lanes {
             code_epoch: AtomicU64::new(0),
             late: AtomicU64::new(0),
             finishing: AtomicU64::new(0),
+            end_with_threads: AtomicU64::new(0),
             origin: Origin::new(),
         })
     }
@@ -278,7 +284,7 @@ impl Lanes {
             Err(error) if error.kind() != ErrorKind::Remote => {}
             _ => {
                 self.late.fetch_add(1, Ordering::Relaxed);
-                self.give_back(end);
+                self.retire(end);
             }
         }
     }
@@ -464,10 +470,29 @@ impl Lanes {
             idle.push(end);
         } else {
             drop(idle);
-            // The thread on the other side ends with the hangup.
-            let _ = end.hang_up(Status(Ok(())), Deadline::now());
+            end_lane(&end);
         }
     }
+
+    /// From now on a lane ends with its thread.
+    #[cfg(not(model))]
+    pub(crate) fn end_with_threads(&self) {
+        self.end_with_threads.store(1, Ordering::Relaxed);
+    }
+
+    /// Takes a lane whose thread has ended, or whose call nobody waits for.
+    fn retire(&self, end: LaneEnd) {
+        if self.end_with_threads.load(Ordering::Relaxed) == 0 {
+            self.give_back(end);
+        } else if self.origin.is_here() {
+            end_lane(&end);
+        }
+    }
+}
+
+/// Ends a lane. The thread on the other side ends with the hangup.
+fn end_lane(end: &LaneEnd) {
+    let _ = end.hang_up(Status(Ok(())), Deadline::now());
 }
 
 impl Drop for Holdings {
@@ -475,7 +500,7 @@ impl Drop for Holdings {
         for held in self.0.drain(..) {
             // No call is under way when a thread ends, so the list has the only reference to the end.
             if let (Some(home), Some(end)) = (held.home.upgrade(), Rc::into_inner(held.end)) {
-                home.give_back(end);
+                home.retire(end);
             }
         }
     }

@@ -200,6 +200,8 @@ impl Linker {
         let tls = Mutex::new(snapshot.tls.lock().clone());
         // Relaxed: the flag only decides what is refused.
         let stacks = snapshot.has_executable_stacks.load(Ordering::Relaxed);
+        // The snapshot may have thread-locals, also those that were removed since.
+        memory.remote().opener().lanes().end_with_threads();
         Self { memory, tls, has_executable_stacks: AtomicBool::new(stacks) }
     }
 
@@ -257,6 +259,9 @@ impl Linker {
         can_be_dynamic: bool,
     ) -> Result<(Layout, TlsAllocation<'_>)> {
         let (bytes, alignment) = layout.thread_bytes();
+        if bytes > 0 {
+            self.memory.remote().opener().lanes().end_with_threads();
+        }
         let full = match TlsAllocation::in_reserve(&self.tls, bytes, alignment) {
             Err(error) if error.kind() == ErrorKind::Exhausted && can_be_dynamic => error,
             allocated => return Ok((layout, allocated?)),

@@ -3,3 +3,4 @@
 pub(crate) mod interposition;
 pub(crate) mod process;
 pub(crate) mod signals;
+pub(crate) mod threads;

@@ -1,0 +1,29 @@
+//! Threads of a host that call linked code, compared with threads that call it in process.
+
+use std::thread;
+
+use farcall::controller::Controller;
+use farcall::link::ObjectFile;
+
+use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::launch;
+
+/// H8: the executor has a thread for each thread that calls, and keeps none with the values of another.
+#[test]
+fn a_new_thread_has_new_thread_locals() {
+    let controller: Controller = launch::builder().start().expect("an executor");
+    let dylib = controller.create_dylib("thread_locals");
+    let path = corpus::object("as_native/thread_locals.c", PLAIN);
+    let object = ObjectFile::parse("thread_locals.o", std::fs::read(path).expect("a file"));
+    dylib.add_object(&object.expect("an object")).expect("added");
+    let exchange = dylib.function::<extern "C" fn(i32) -> i32>("exchange").expect("defined");
+    let calls =
+        |first: i32| [first, first + 1].map(|value| exchange.call(value).expect("answered"));
+    for round in 1..20 {
+        let first = 10 * round;
+        let found = thread::scope(|scope| scope.spawn(|| calls(first)).join().expect("no panic"));
+        assert_eq!(found, [5, first], "round {round}");
+    }
+    assert_eq!(calls(1000), [5, 1000]);
+    assert_eq!(calls(2000), [1001, 2000], "the same thread");
+}
