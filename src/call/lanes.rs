@@ -4,7 +4,7 @@
 //! When the thread ends, its lane becomes idle. So there are as many lanes as threads ever called at the same time. Each lane
 //! has its own thread on the other side, so a call that blocks there blocks no other lane.
 //!
-//! Where linked code has thread-locals, a lane ends with its thread: the thread on the other side has the values of that thread's
+//! Where linked code has thread-locals, a lane ends with its thread. The thread on the other side has the values of that thread's
 //! calls, and another thread must not find them.
 
 use std::cell::RefCell;
@@ -480,7 +480,7 @@ impl Lanes {
         self.end_with_threads.store(1, Ordering::Relaxed);
     }
 
-    /// Takes a lane whose thread has ended, or whose call nobody waits for.
+    /// Takes a lane whose thread has ended, or waits for its call no more.
     fn retire(&self, end: LaneEnd) {
         if self.end_with_threads.load(Ordering::Relaxed) == 0 {
             self.give_back(end);

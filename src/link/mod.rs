@@ -51,7 +51,7 @@ pub(crate) use graph::archives::Archives;
 pub use graph::dependencies::Dependencies;
 pub use graph::interface::{Export, External, Undefined};
 pub use graph::link_graph::LinkGraph;
-pub(crate) use output::export_file::export_file;
+pub(crate) use output::export_file::{export_file, names_file};
 pub use output::image::{Ifunc, Image, LinkStats, TlsBlock};
 pub use output::placed_object::PlacedObject;
 pub use output::source_lines::SourceLine;

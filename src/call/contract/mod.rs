@@ -5,6 +5,7 @@
 //! first argument is that object's address, offered under a name as well.
 
 pub(crate) mod handler_call;
+pub(crate) mod name_set;
 pub(super) mod other_names;
 
 use crate::error::Result;
@@ -162,6 +163,10 @@ pub(crate) type Found = (ExecutorAddr, bool);
 /// A symbol as LLVM describes it: address, flags, and flags of the target.
 pub(crate) type SymbolDef = (ExecutorAddr, u8, u8);
 
+/// The names that shared libraries define or are bound to, a [set](name_set::NameSet). True if there are other libraries than those of
+/// any process: these have to find a program's data.
+pub(crate) type LibraryNames = (Bytes, bool);
+
 remote! {
     /// Reserves a slab striped by protection, from one descriptor for each stripe. The descriptors were sent over the control
     /// socket before. Takes the placement of the slab, and returns its first address.
@@ -250,11 +255,24 @@ remote! {
     /// Opens shared libraries by file name, then looks symbols up in the whole process, for code of this placement. For
     /// low code, narrow variables of a known size are moved below 2 GiB first. The answer has one entry for each symbol,
     /// in order; a missing symbol has none.
+    ///
+    /// True for a program whose names come before those of libraries. The libraries' constructors wait until it begins, and the
+    /// answer has the libraries' names.
     DylibLookup = "farcall_dylib_lookup":
-        (Vec<String>, Placement, Vec<Wanted>) => Vec<Option<Found>>;
+        (Vec<String>, Placement, Vec<Wanted>, bool) => (Vec<Option<Found>>, Option<LibraryNames>);
 
     /// Opens shared libraries by file name, and looks a symbol up in each of them with its dependencies, until one has it.
     DylibFind = "farcall_dylib_find": (Vec<String>, String) => Option<ExecutorAddr>;
+    /// Opens a shared library that libraries need: the names that a program defines, whose addresses do not count yet.
+    ProgramAnnounce = "farcall_program_announce": (Bytes,) => ();
+    /// Action: binds the shared libraries to a program's names, as the dynamic linker does for a native program. The first
+    /// range, in memory of the link, has a shared library without contents whose symbols are the names. The others are the
+    /// program's constants and its data. The number counts the bytes of the data that may not be zero; it is there if the program
+    /// calls `madvise`.
+    NamesPrecede = "farcall_names_precede":
+        (AddrRange, AddrRange, AddrRange, Option<u64>) => ();
+    /// Action: binds the libraries as they were before.
+    NamesYield = "farcall_names_yield": (AddrRange,) => ();
 
     /// Action: makes an object file in memory known to debuggers; it has to stay there.
     DebuggerRegister = "orc_rt_ci_aa_sps_GDBJITRegistrar_register": (AddrRange,) => ();

@@ -11,7 +11,10 @@ use super::link_report::{LinkReport, LinkStep};
 use super::typed_objects::TypedObjects;
 use super::variables::Variables;
 use crate::ExecutorAddr;
-use crate::call::contract::{Placement, ProgramInitialize, ProgramMain, ProgramStart};
+use crate::call::contract::name_set::NameSet;
+use crate::call::contract::{
+    Placement, ProgramAnnounce, ProgramInitialize, ProgramMain, ProgramStart,
+};
 use crate::controller::linker::linking::{HANDLE, LinkedMemory, Requirements};
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
@@ -62,6 +65,8 @@ pub(crate) struct State {
     libraries: Vec<String>,
     /// All that were added. A look-up goes on in them.
     searched: Vec<String>,
+    /// Its names come before those of shared libraries.
+    precedes: bool,
     /// The names that can be looked up. Copies of the executor have the same ones.
     symbols: Definitions,
     /// The hidden names, which only objects that the dylib links later may refer to.
@@ -229,6 +234,17 @@ impl Dylib {
         state.libraries.push(path);
     }
 
+    /// Makes the dylib a program to shared libraries: its names come before theirs, as those of a native program do. What it defines,
+    /// such as `operator new`, `malloc` or the inline variable of a common header, serves the libraries of the executor as well.
+    /// [Libraries](Dylib::add_library) of the next links may need names that only the dylib has. Their constructors run when the
+    /// dylib begins ([`initialize`](Dylib::initialize), [`run_main`](Dylib::run_main), [`run_start`](Dylib::run_start)).
+    ///
+    /// Call it before the first link, for one dylib of an executor. When the dylib is removed, libraries use their own definitions
+    /// again, and must have nothing left of its.
+    pub fn precede_libraries(&self) {
+        self.lock().precedes = true;
+    }
+
     /// Opens the shared libraries that were added, now and not in the next link. The executor opens them while the controller
     /// reads objects, if another thread calls this. Sends one message, if there are any.
     ///
@@ -236,16 +252,21 @@ impl Dylib {
     ///
     /// When a library cannot be opened, or the session is over. None of the libraries belongs to the next link then.
     pub fn open_libraries(&self) -> Result<()> {
-        let (libraries, mut placement) = {
+        let (libraries, mut placement, precedes) = {
             let mut state = self.lock();
-            (std::mem::take(&mut state.libraries), state.placement)
+            (std::mem::take(&mut state.libraries), state.placement, state.precedes)
         };
         if libraries.is_empty() {
             return Ok(());
         }
         let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
-        let opened =
-            self.session.linker.look_up(libraries.clone(), &mut placement, Vec::new(), deadline);
+        let opened = self.session.linker.look_up(
+            libraries.clone(),
+            &mut placement,
+            Vec::new(),
+            precedes,
+            deadline,
+        );
         if opened.is_err() {
             self.lock().searched.retain(|one| !libraries.contains(one));
         }
@@ -514,6 +535,7 @@ impl Dylib {
     ) -> Result<Requirements> {
         let mut wanted = Vec::new();
         let mut requirements = Requirements::default();
+        let precedes;
         let libraries = {
             let mut state = self.lock();
             if !state.handle.is_null() {
@@ -542,20 +564,39 @@ impl Dylib {
                     None => wanted.push((name.to_owned(), !undefined.weak, undefined.narrow)),
                 }
             }
+            precedes = state.precedes;
             std::mem::take(&mut state.libraries)
         };
         let threads = std::mem::take(&mut requirements.threads);
-        if wanted.is_empty() && libraries.is_empty() {
+        if wanted.is_empty() && libraries.is_empty() && !precedes {
             self.session.linker.resolve_threads(graph, threads, deadline)?;
             return Ok(requirements);
         }
         let again = libraries.clone();
-        let looked_up = self.session.linker.look_up(libraries, placement, wanted, deadline);
-        let (wanted, found) = looked_up.inspect_err(|error| {
+        let mut look_up = |libraries, wanted| {
+            self.session.linker.look_up(libraries, placement, wanted, precedes, deadline)
+        };
+        let looked_up = match precedes && !libraries.is_empty() {
+            false => look_up(libraries, wanted),
+            // A library may need names of the program, though most do not.
+            true => look_up(libraries, wanted.clone()).or_else(|error| {
+                if error.kind() != ErrorKind::Link {
+                    return Err(error);
+                }
+                let names = (Bytes(graph.announced_file()),);
+                self.session.remote().call_by::<ProgramAnnounce>(&names, deadline)?;
+                look_up(again.clone(), wanted)
+            }),
+        };
+        let (wanted, found, names) = looked_up.inspect_err(|error| {
             if error.kind() == ErrorKind::Timeout {
-                self.lock().libraries.splice(..0, again);
+                self.lock().libraries.splice(..0, again.iter().cloned());
             }
         })?;
+        if let Some((Bytes(names), has_others)) = names {
+            requirements.precedes = Some(NameSet::from_bytes(names));
+            requirements.has_libraries = has_others;
+        }
         let mut missing = Vec::new();
         for ((name, required, _), found) in wanted.into_iter().zip(found) {
             match found {

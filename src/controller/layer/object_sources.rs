@@ -60,7 +60,8 @@ impl ProcessSymbols {
         let mut placement = self.placement;
         let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
         let linker = &self.session.linker;
-        let (wanted, found) = linker.look_up(Vec::new(), &mut placement, wanted, deadline)?;
+        let (wanted, found, _) =
+            linker.look_up(Vec::new(), &mut placement, wanted, false, deadline)?;
         let found = wanted.into_iter().zip(found).filter_map(|((name, ..), found)| {
             let (address, is_function) = found?;
             let mut symbol = Symbol::exported(address);

@@ -8,7 +8,9 @@
 use std::fmt;
 
 use super::linking::{LinkMemory, Linker};
-use crate::call::contract::{Action, NamesDeregister, NamesRegister, Placement};
+use crate::call::contract::{
+    Action, NamesDeregister, NamesPrecede, NamesRegister, NamesYield, Placement,
+};
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::controller::memory::native_memory::{AllocActionPair, NativeMemory};
@@ -134,7 +136,7 @@ impl<'a> Finalizing<'a> {
 }
 
 impl Linker {
-    /// Adds the names of the functions in `code` to a link, for code that asks for names: a file in constants of its own.
+    /// Adds the names of a link's functions, for code that asks for names: a file in constants of its own.
     ///
     /// # Errors
     ///
@@ -143,19 +145,45 @@ impl Linker {
         &'a self,
         additions: &mut Additions<'a>,
         symbols: &SymbolTable,
-        code: AddrRange,
+        ranges: PerProt<AddrRange>,
     ) -> Result<()> {
-        let file = symbols.symbol_file(code);
-        let bytes = file.len() as u64;
-        let sizes = PerProt { constants: bytes, ..PerProt::default() };
-        let mut memory = InFlightAlloc::new(&self.memory, Placement::Near, sizes)?;
-        let start = memory.range(Prot::Constants).start;
-        let names = AddrRange::sized(start, bytes).unwrap_or_default();
-        memory.write(Prot::Constants, &file);
+        let code = ranges.code;
+        let (memory, names) = self.constants(&symbols.symbol_file_of(ranges))?;
         let register = self.action::<NamesRegister>(&(code, names))?;
         let deregister = self.action::<NamesDeregister>(&(code,))?;
         additions.memory.push((memory, vec![(register, deregister)]));
         Ok(())
+    }
+
+    /// Puts names of a link, another such file, before those of shared libraries. The libraries are bound when the link is there.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out.
+    pub(super) fn add_precedence<'a>(
+        &'a self,
+        additions: &mut Additions<'a>,
+        file: &[u8],
+        ranges: PerProt<AddrRange>,
+        stored_data_bytes: Option<u64>,
+    ) -> Result<()> {
+        let (memory, names) = self.constants(file)?;
+        let PerProt { constants, data, .. } = ranges;
+        let precede = (names, constants, data, stored_data_bytes);
+        let precede = self.action::<NamesPrecede>(&precede)?;
+        additions.memory.push((memory, Vec::new()));
+        additions.actions.push((precede, self.action::<NamesYield>(&(names,))?));
+        Ok(())
+    }
+
+    /// Constants of their own with this content.
+    fn constants(&self, content: &[u8]) -> Result<(InFlightAlloc<'_>, AddrRange)> {
+        let bytes = content.len() as u64;
+        let sizes = PerProt { constants: bytes, ..PerProt::default() };
+        let mut memory = InFlightAlloc::new(&self.memory, Placement::Near, sizes)?;
+        let start = memory.range(Prot::Constants).start;
+        memory.write(Prot::Constants, content);
+        Ok((memory, AddrRange::sized(start, bytes).unwrap_or_default()))
     }
 
     /// Finalizes the memory that plugins have added to a link, then the link's own, with their actions. Returns the base of the link's

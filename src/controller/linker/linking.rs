@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
+use crate::call::contract::name_set::NameSet;
 use crate::call::contract::{
     Action, DylibFind, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve,
-    Placement, ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES, STATIC_TLS_OFFSET,
-    StackExecutable, ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
-    Wanted,
+    LibraryNames, Placement, ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES,
+    STATIC_TLS_OFFSET, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
+    ThreadInitialize, ThreadLookup, Wanted,
 };
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
@@ -34,6 +35,9 @@ const REGISTRARS: [&str; 4] =
 const NAMERS: [&str; 4] =
     ["dl_iterate_phdr", "dladdr", "backtrace_symbols", "backtrace_symbols_fd"];
 
+/// The symbols that were wanted, what was found for each, and for a program the names of libraries.
+type LookedUp = (Vec<Wanted>, Vec<Option<Found>>, Option<LibraryNames>);
+
 /// What links allocate from in an executor: memory and thread-local storage.
 #[derive(Debug)]
 pub(crate) struct Linker {
@@ -50,6 +54,12 @@ pub(crate) struct Requirements {
     pub(crate) exits: bool,
     /// Its code finds the names of functions.
     pub(crate) names: bool,
+    /// The names of the executor's shared libraries, if its own come before them.
+    pub(crate) precedes: Option<NameSet>,
+    /// With [`precedes`](Self::precedes): there are libraries that have to find its data.
+    pub(crate) has_libraries: bool,
+    /// Its code advises the kernel about memory.
+    pub(crate) advises: bool,
     /// Thread-locals that neither its objects nor those of the dylib define.
     pub(crate) threads: Vec<String>,
 }
@@ -102,6 +112,7 @@ impl Requirements {
         let name = name.split_once('@').map_or(name, |(name, _)| name);
         self.exits |= REGISTRARS.contains(&name);
         self.names |= NAMERS.contains(&name);
+        self.advises |= name == "madvise";
     }
 }
 
@@ -120,6 +131,12 @@ impl<'a> Placed<'a> {
         let image = layout.fixup_to(memory.starts, memory.tls.offset(), store)?;
         memory.clear_around(stored);
         Ok((image, memory))
+    }
+
+    /// The bytes of its memory for data that may not be zero, from the start on.
+    pub(crate) fn stored_data_bytes(&self) -> u64 {
+        let lead = self.memory.lead(Prot::Data) as u64;
+        lead + self.layout.stored_bytes()[Prot::Data.index()]
     }
 
     /// The names that the link defines.
@@ -279,15 +296,16 @@ impl Linker {
         libraries: Vec<String>,
         placement: &mut Placement,
         wanted: Vec<Wanted>,
+        precedes: bool,
         deadline: Deadline,
-    ) -> Result<(Vec<Wanted>, Vec<Option<Found>>)> {
+    ) -> Result<LookedUp> {
         let _span = trace::look_up(wanted.len());
-        let mut query = (libraries, *placement, wanted);
+        let mut query = (libraries, *placement, wanted, precedes);
         let look_up = |query: &_| {
             let found = self.memory.remote().call_by::<DylibLookup>(query, deadline);
             found.map_err(refused)
         };
-        let mut found = look_up(&query)?;
+        let (mut found, mut names) = look_up(&query)?;
         let is_moved = |((.., narrow), found): (&Wanted, &Option<Found>)| match found {
             Some((address, is_function)) => {
                 *narrow && !is_function && address.get() < LOW_ADDRESS_END
@@ -296,8 +314,8 @@ impl Linker {
         };
         if *placement == Placement::Near && query.2.iter().zip(&found).any(is_moved) {
             *placement = Placement::Low;
-            query = (Vec::new(), *placement, query.2);
-            found = look_up(&query)?;
+            query = (Vec::new(), *placement, query.2, precedes);
+            (found, names) = look_up(&query)?;
         }
         let wanted = query.2;
         if found.len() != wanted.len() {
@@ -307,7 +325,7 @@ impl Linker {
                 wanted.len()
             )));
         }
-        Ok((wanted, found))
+        Ok((wanted, found, names))
     }
 
     /// The address of a symbol in one of these shared libraries or its dependencies. Opens them first.

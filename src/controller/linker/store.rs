@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::linking::{LinkMemory, LinkedMemory, Linker, Placed, Requirements};
 use super::object_plugin::{ObjectPlugin, collect};
 use crate::error::Result;
-use crate::link::Image;
-use crate::{ExecutorAddr, Prot};
+use crate::link::{Image, names_file};
+use crate::{ExecutorAddr, PerProt, Prot};
 
 /// A link whose code can be called.
 #[derive(Debug)]
@@ -43,6 +43,7 @@ impl Linker {
     ) -> Result<Stored> {
         let begun = Instant::now();
         let objects = if plugins.is_empty() { Vec::new() } else { placed.objects() };
+        let stored_bytes = placed.stored_data_bytes();
         let is_looked_at = !plugins.is_empty() || keeps_bytes;
         let (mut image, memory) =
             if is_looked_at { placed.fixup()? } else { placed.fixup_in_place()? };
@@ -57,7 +58,17 @@ impl Linker {
         let data = memory.start(Prot::Data);
         let LinkMemory { allocation, tls, .. } = memory;
         if requirements.names {
-            self.add_names(&mut additions, &image.symbols, allocation.range(Prot::Code))?;
+            let ranges = PerProt::from_fn(|prot| allocation.range(prot));
+            self.add_names(&mut additions, &image.symbols, ranges)?;
+        }
+        if let Some(known) = &requirements.precedes {
+            let ranges = PerProt::from_fn(|prot| allocation.range(prot));
+            let (file, names) = names_file(&image.symbols, |name| known.may_contain(name));
+            // Most programs have no name in common with a library.
+            if names > 0 || requirements.has_libraries || requirements.advises {
+                let stored = requirements.advises.then_some(stored_bytes);
+                self.add_precedence(&mut additions, &file, ranges, stored)?;
+            }
         }
         let actions = self.actions(&image, &allocation, requirements, handle)?;
         let (base, added) = self.finalize(allocation, actions, additions)?;

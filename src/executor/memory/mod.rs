@@ -30,6 +30,7 @@
 
 pub(crate) mod access;
 mod action;
+pub(crate) mod advice;
 pub(crate) mod attached;
 pub(crate) mod debugger;
 pub(crate) mod forked;

@@ -1,12 +1,17 @@
 //! Shared libraries that this process has opened.
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
+pub(crate) mod ahead;
+pub(crate) mod allocator;
+pub(crate) mod constructors;
+mod name_file;
+pub(crate) mod precedence;
 pub(crate) mod standard_streams;
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Once;
 
-use super::copy_relocations;
+use super::{copy_relocations, loaded};
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
@@ -90,6 +95,31 @@ pub(crate) fn find_version(name: &CStr, version: &CStr) -> Option<ExecutorAddr> 
     // SAFETY: name and version are C strings.
     let found = unsafe { libc::dlvsym(libc::RTLD_DEFAULT, name.as_ptr(), version.as_ptr()) };
     (!found.is_null()).then(|| ExecutorAddr::new(found as u64))
+}
+
+/// The first definition of a name in the loaded libraries that is not at the address `own`; null if there is none.
+pub(crate) fn find_another(name: &CStr, own: ExecutorAddr) -> *mut c_void {
+    let files = {
+        let _lock = copy_relocations::lock();
+        loaded::files().0
+    };
+    // The first file is the process's own program.
+    for file in files.iter().skip(1).filter(|file| file.defines(name)) {
+        let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
+        // SAFETY: the path is a C string, and nothing is loaded.
+        let library = unsafe { libc::dlopen(file.path().as_ptr(), mode) };
+        if library.is_null() {
+            continue;
+        }
+        // SAFETY: the library is open, and the name is a C string.
+        let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+        // SAFETY: it was opened above, and stays loaded.
+        unsafe { libc::dlclose(library) };
+        if !found.is_null() && found as u64 != own.get() {
+            return found;
+        }
+    }
+    std::ptr::null_mut()
 }
 
 /// The address of a symbol in an open library or its dependencies. A symbol may have the value null.

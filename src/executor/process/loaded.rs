@@ -7,14 +7,15 @@
 //! lock of `copy_relocations`, so no file is unloaded meanwhile.
 #![allow(unsafe_code, reason = "reads what the dynamic linker has mapped")]
 
+mod bindings;
+
 use std::ffi::{CStr, c_int, c_void};
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
 
-use crate::error::{Error, Result};
+use crate::call::contract::name_set::gnu_hash;
 use crate::executor::entry::address;
 use crate::limits::PAGE_BYTES;
-use crate::sync::{AtomicU64, Ordering};
 use crate::{AddrRange, ExecutorAddr};
 
 /// A loaded file.
@@ -23,9 +24,12 @@ pub(crate) struct LoadedFile {
     /// The load bias: what is added to the addresses in the file.
     base: u64,
     segments: Vec<Segment>,
+    /// The address of its path, a C string.
+    path: u64,
     /// The range that the dynamic linker made read-only after relocation.
     relro: AddrRange,
     dynamic: Dynamic,
+    dynamic_section: AddrRange,
 }
 
 #[derive(Debug)]
@@ -41,8 +45,15 @@ struct Dynamic {
     symbols: u64,
     names: u64,
     hash_table: u64,
+    /// The hash table of the old form, which a file may have alone.
+    old_hash_table: u64,
     relocations: u64,
     relocation_bytes: u64,
+    /// The relocations of the procedure linkage table.
+    plt_relocations: u64,
+    plt_relocation_bytes: u64,
+    /// The file prefers its own definitions.
+    is_symbolic: bool,
     /// The version number of each symbol.
     symbol_versions: u64,
     /// The versions that the file defines.
@@ -62,22 +73,24 @@ pub(crate) enum SymbolKind {
     Unknown,
 }
 
-/// An entry of a relocation section: offset, type and symbol, addend.
-type Rela = [u64; 3];
 /// An entry of a dynamic section: tag, value.
-type Dyn = [u64; 2];
+pub(crate) type Dyn = [u64; 2];
 
 const DT_NULL: u64 = 0;
+const DT_PLTRELSZ: u64 = 2;
+const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_RELA: u64 = 7;
 const DT_RELASZ: u64 = 8;
+const DT_SYMBOLIC: u64 = 16;
+const DT_JMPREL: u64 = 23;
+const DT_FLAGS: u64 = 30;
+const DF_SYMBOLIC: u64 = 2;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_VERSYM: u64 = 0x6fff_fff0;
 const DT_VERDEF: u64 = 0x6fff_fffc;
 const PT_GNU_RELRO: u32 = 0x6474_e552;
-const R_X86_64_64: u64 = 1;
-const R_X86_64_GLOB_DAT: u64 = 6;
 const STT_NOTYPE: u8 = 0;
 const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
@@ -136,7 +149,8 @@ pub(crate) fn version_of<'a>(
 
 impl LoadedFile {
     fn read(info: &dl_phdr_info) -> Self {
-        let mut file = Self { base: info.dlpi_addr, ..Self::default() };
+        let path = info.dlpi_name as u64;
+        let mut file = Self { base: info.dlpi_addr, path, ..Self::default() };
         if info.dlpi_phdr.is_null() {
             return file;
         }
@@ -151,7 +165,10 @@ impl LoadedFile {
                     let (executable, writable) = (may(libc::PF_X), may(libc::PF_W));
                     file.segments.push(Segment { range, executable, writable });
                 }
-                libc::PT_DYNAMIC => file.dynamic = Dynamic::read(range, file.base),
+                libc::PT_DYNAMIC => {
+                    file.dynamic_section = range;
+                    file.dynamic = Dynamic::read(range, file.base);
+                }
                 PT_GNU_RELRO => file.relro = whole_pages(range),
                 _ => {}
             }
@@ -207,6 +224,11 @@ impl LoadedFile {
         self.indices_named(name).into_iter().map(|index| self.symbol(index)).collect()
     }
 
+    /// True if the file defines the name.
+    pub(crate) fn defines(&self, name: &CStr) -> bool {
+        !self.indices_named(name).is_empty()
+    }
+
     fn symbol(&self, index: u32) -> Elf64_Sym {
         let at = self.dynamic.symbols + size_of::<Elf64_Sym>() as u64 * u64::from(index);
         // SAFETY: the indices come from the file's own tables.
@@ -227,7 +249,7 @@ impl LoadedFile {
         }
         // SAFETY: the table starts with four numbers.
         let [buckets, first, filter_words, _] = unsafe { *pointer::<[u32; 4]>(hash_table) };
-        let hash = hash_of(name);
+        let hash = gnu_hash(name.to_bytes());
         let buckets_at = hash_table + 16 + 8 * u64::from(filter_words);
         let chains_at = buckets_at + 4 * u64::from(buckets);
         let Some(bucket) = hash.checked_rem(buckets) else { return found };
@@ -247,62 +269,39 @@ impl LoadedFile {
         found
     }
 
-    /// Changes the words that the dynamic linker has bound to addresses of symbols. `change` receives an address and
-    /// returns the new one, or `None` to keep it. Words of the procedure linkage table are not changed.
-    ///
-    /// # Errors
-    ///
-    /// If the kernel refuses to make read-only words writable.
-    pub(crate) fn rebind(&self, change: impl Fn(u64) -> Option<u64>) -> Result<()> {
-        let mut changes = Vec::new();
-        for [offset, info, addend] in self.relocations() {
-            let slot = self.base.wrapping_add(*offset);
-            let is_bound = matches!(info & 0xffff_ffff, R_X86_64_64 | R_X86_64_GLOB_DAT);
-            if !is_bound || info >> 32 == 0 || !slot.is_multiple_of(8) {
-                continue;
-            }
-            // SAFETY: the dynamic linker has written this word.
-            let bound = unsafe { *pointer::<u64>(slot) };
-            // `GLOB_DAT` entries may have an addend, which is not used.
-            let addend = if info & 0xffff_ffff == R_X86_64_64 { *addend } else { 0 };
-            let is_writable = || self.segment_at(slot).is_some_and(|segment| segment.writable);
-            if let Some(new) = change(bound.wrapping_sub(addend)).filter(|_| is_writable()) {
-                changes.push((slot, new.wrapping_add(addend)));
-            }
-        }
-        let is_protected = |(slot, _): &(u64, u64)| self.relro.contains(ExecutorAddr::new(*slot));
-        let protected = changes.iter().any(is_protected);
-        if protected {
-            self.protect_relro(libc::PROT_READ | libc::PROT_WRITE)?;
-        }
-        for (slot, new) in changes {
-            // SAFETY: the word is aligned, mapped and writable now.
-            let word = unsafe { AtomicU64::from_ptr(pointer::<u64>(slot).cast_mut()) };
-            // Release: a thread that loads the new address then reads the bytes that were copied before.
-            word.store(new, Ordering::Release);
-        }
-        if protected { self.protect_relro(libc::PROT_READ) } else { Ok(()) }
+    /// The load bias, which tells loaded files apart.
+    pub(crate) fn base(&self) -> u64 {
+        self.base
     }
 
-    fn relocations(&self) -> &[Rela] {
-        let Dynamic { relocations, relocation_bytes, .. } = self.dynamic;
-        let count = usize::try_from(relocation_bytes).unwrap_or(0) / size_of::<Rela>();
-        if relocations == 0 {
-            return &[];
-        }
-        // SAFETY: the dynamic section gives their address and size.
-        unsafe { std::slice::from_raw_parts(pointer(relocations), count) }
+    /// True if the file is mapped at an address.
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.segment_at(address).is_some()
     }
 
-    fn protect_relro(&self, protection: c_int) -> Result<()> {
-        let start = pointer::<c_void>(self.relro.start.get()).cast_mut();
-        let bytes = usize::try_from(self.relro.bytes()).unwrap_or(0);
-        // SAFETY: the pages hold the dynamic linker's words, which other threads read at most.
-        if unsafe { libc::mprotect(start, bytes, protection) } != 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(Error::os("changing what a library is bound to", error));
+    /// The entries of the dynamic section, and their addresses.
+    pub(crate) fn dynamic_entries(&self) -> impl Iterator<Item = (u64, Dyn)> {
+        let start = self.dynamic_section.start.get();
+        let count = self.dynamic_section.bytes() / size_of::<Dyn>() as u64;
+        let entries = (0..count).map(move |index| start + size_of::<Dyn>() as u64 * index);
+        // SAFETY: the dynamic section of a loaded file is mapped.
+        let entries = entries.map(|at| (at, unsafe { *pointer::<Dyn>(at) }));
+        entries.take_while(|(_, [tag, _])| *tag != DT_NULL)
+    }
+
+    /// A name in the text of names, by its offset.
+    pub(crate) fn text(&self, offset: u64) -> &CStr {
+        // SAFETY: the names are NUL-terminated.
+        unsafe { CStr::from_ptr(pointer(self.dynamic.names + offset)) }
+    }
+
+    /// The path by which it was loaded.
+    pub(crate) fn path(&self) -> &CStr {
+        if self.path == 0 {
+            return c"";
         }
-        Ok(())
+        // SAFETY: the dynamic linker keeps the path, a C string, as long as the file is loaded.
+        unsafe { CStr::from_ptr(pointer(self.path)) }
     }
 }
 
@@ -320,9 +319,14 @@ impl Dynamic {
                 DT_NULL => break,
                 DT_STRTAB => dynamic.names = address,
                 DT_SYMTAB => dynamic.symbols = address,
+                DT_HASH => dynamic.old_hash_table = address,
                 DT_GNU_HASH => dynamic.hash_table = address,
                 DT_RELA => dynamic.relocations = address,
                 DT_RELASZ => dynamic.relocation_bytes = *value,
+                DT_JMPREL => dynamic.plt_relocations = address,
+                DT_PLTRELSZ => dynamic.plt_relocation_bytes = *value,
+                DT_SYMBOLIC => dynamic.is_symbolic = true,
+                DT_FLAGS => dynamic.is_symbolic |= value & DF_SYMBOLIC != 0,
                 DT_VERSYM => dynamic.symbol_versions = address,
                 DT_VERDEF => dynamic.versions = address,
                 _ => {}
@@ -337,13 +341,6 @@ impl Dynamic {
 fn whole_pages(range: AddrRange) -> AddrRange {
     let floor = |address: ExecutorAddr| ExecutorAddr::new(address.get() & !(PAGE_BYTES - 1));
     AddrRange { start: floor(range.start), end: floor(range.end) }
-}
-
-/// The hash function of GNU hash tables.
-fn hash_of(name: &CStr) -> u32 {
-    name.to_bytes()
-        .iter()
-        .fold(5381, |hash, byte| u32::wrapping_add(hash.wrapping_mul(33), u32::from(*byte)))
 }
 
 /// An address as a pointer.

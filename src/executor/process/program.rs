@@ -33,6 +33,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::enter;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::process::libraries::constructors;
 use crate::executor::process::thread_end;
 use crate::sps::Bytes;
 use crate::sync::Mutex;
@@ -108,6 +109,7 @@ impl Serve for ProgramRun {
 impl Serve for ProgramStart {
     fn serve((start, args): (ExecutorAddr, Vec<Bytes>)) -> Result<()> {
         let arguments = Arguments::for_good(&args)?;
+        initialize_libraries(&arguments)?;
         // SAFETY: the controller looked this symbol up as the program's start, and the executor obeys the controller.
         unsafe { arguments.start(start) }
     }
@@ -183,6 +185,7 @@ pub(crate) extern "C" fn cxa_thread_atexit(
 /// Runs the initializers of every registration of `handle` that have not run, in order of registration. A program without
 /// initializers, finalizers and exit handlers is not registered and has the null handle.
 fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
+    initialize_libraries(arguments)?;
     if handle.is_null() {
         return Ok(());
     }
@@ -197,6 +200,14 @@ fn initialize(handle: ExecutorAddr, arguments: &Arguments) -> Result<()> {
             unsafe { arguments.pass_to(function) }?;
         }
     }
+}
+
+/// Runs the constructors of the program's libraries that wait for it.
+fn initialize_libraries(arguments: &Arguments) -> Result<()> {
+    constructors::run(|function| {
+        // SAFETY: a library names the function as a constructor.
+        unsafe { arguments.pass_to(function) }.map(drop)
+    })
 }
 
 /// Runs the exit handlers and finalizers of one program, or of all (`None`).

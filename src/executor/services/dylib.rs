@@ -6,8 +6,8 @@ use std::ffi::{CString, c_void};
 use crate::ExecutorAddr;
 use crate::call::contract::handler_call::CALL_HANDLER;
 use crate::call::contract::{
-    DylibFind, DylibLookup, DylibOpen, DylibResolve, Found, NativeLoad, NativeLookup, Placement,
-    SymbolDef, Wanted,
+    DylibFind, DylibLookup, DylibOpen, DylibResolve, Found, LibraryNames, NativeLoad, NativeLookup,
+    Placement, SymbolDef, Wanted,
 };
 use crate::error::{Error, Result};
 use crate::executor::context::controller_access::CurrentSession;
@@ -15,9 +15,11 @@ use crate::executor::context::instance::Instance;
 use crate::executor::entry::controller_call;
 use crate::executor::entry::stubs::handler_entry;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::memory::advice;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
 use crate::executor::process::libraries::{
-    dlopen, find, find_in, find_version, open_defaults, standard_streams, static_symbols,
+    constructors, dlopen, find, find_in, find_version, open_defaults, precedence, standard_streams,
+    static_symbols,
 };
 use crate::executor::process::loaded::{self, LoadedFile, SymbolKind};
 use crate::executor::process::names::{dladdr, dlsym};
@@ -34,8 +36,11 @@ const EXPORTED: u8 = 0x10;
 
 impl Serve for DylibLookup {
     fn serve(
-        (libraries, placement, wanted): (Vec<String>, Placement, Vec<Wanted>),
-    ) -> Result<Vec<Option<Found>>> {
+        (libraries, placement, wanted, precedes): (Vec<String>, Placement, Vec<Wanted>, bool),
+    ) -> Result<(Vec<Option<Found>>, Option<LibraryNames>)> {
+        if precedes && !libraries.is_empty() {
+            constructors::hold();
+        }
         for library in libraries {
             open(&library)?;
         }
@@ -49,7 +54,7 @@ impl Serve for DylibLookup {
         if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
             describe(&mut relocations, (&files, loaded), placement, &wanted, &mut found)?;
         }
-        Ok(found)
+        Ok((found, precedes.then(|| precedence::names_of(&files))))
     }
 }
 
@@ -175,7 +180,7 @@ fn describe(
 
 /// Opens a shared library for the rest of the process's life, and returns its handle. Its symbols are found from then on.
 fn open(path: &str) -> Result<ExecutorAddr> {
-    library::load_at_one_distance(path);
+    library::load_ahead(path, constructors::gate());
     let handle = dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL)?;
     Ok(ExecutorAddr::new(handle.expose_provenance() as u64))
 }
@@ -213,10 +218,11 @@ fn without_version(name: &str) -> (&str, &str) {
 /// | exit handlers, destructors of thread-locals | they belong to programs, which may be removed |
 /// | `pthread_create` | its threads have the static TLS reserve, and their stack overflows are reported |
 /// | `sigaction`, `signal` | the handlers that report crashes are no part of the program |
+/// | `madvise` | variables lie in shared memory |
 /// | `dladdr`, `dl_iterate_phdr`, backtraces | they find linked functions |
 /// | `dlopen`, `dlsym` | they find what linked code defines |
 /// | calls of the controller | there is no other way to it |
-fn own_symbols() -> [(&'static str, *const c_void); 22] {
+fn own_symbols() -> [(&'static str, *const c_void); 23] {
     let call = controller_call::call_controller::<CurrentSession> as *const c_void;
     let call_async = controller_call::call_controller_async::<CurrentSession> as *const c_void;
     [
@@ -236,6 +242,7 @@ fn own_symbols() -> [(&'static str, *const c_void); 22] {
         ("ssignal", signal_actions::signal as *const c_void),
         ("sysv_signal", signal_actions::sysv_signal as *const c_void),
         ("__sysv_signal", signal_actions::sysv_signal as *const c_void),
+        ("madvise", advice::madvise as *const c_void),
         ("dl_iterate_phdr", dladdr::dl_iterate_phdr as *const c_void),
         ("dladdr", dladdr::dladdr as *const c_void),
         ("backtrace_symbols", dladdr::backtrace_symbols as *const c_void),

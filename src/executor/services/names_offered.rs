@@ -5,10 +5,10 @@ use crate::ExecutorAddr;
 use crate::call::OTHER_NAMES;
 use crate::call::contract::{
     DebuggerDeregister, DebuggerRegister, DylibFind, DylibLookup, FramesDeregister, FramesRegister,
-    IndirectResolve, LazyPrepare, NamesDeregister, NamesRegister, ProcessExit, ProcessInfo,
-    ProfileMark, ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun,
-    ProgramStart, SESSION_INSTANCE, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
-    ThreadInitialize, ThreadLookup,
+    IndirectResolve, LazyPrepare, NamesDeregister, NamesPrecede, NamesRegister, NamesYield,
+    ProcessExit, ProcessInfo, ProfileMark, ProgramAnnounce, ProgramDeregister, ProgramInitialize,
+    ProgramMain, ProgramRegister, ProgramRun, ProgramStart, SESSION_INSTANCE, StackExecutable,
+    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
 };
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
@@ -30,6 +30,9 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         offer::<FramesDeregister>(),
         offer::<NamesRegister>(),
         offer::<NamesDeregister>(),
+        offer::<ProgramAnnounce>(),
+        offer::<NamesPrecede>(),
+        offer::<NamesYield>(),
         offer::<ProfileMark>(),
         offer::<StackExecutable>(),
         offer::<ThreadLookup>(),

@@ -10,16 +10,15 @@
 //!
 //! That fails for a library whose constructor has used its thread-locals: from then on their place is decided. So such an
 //! object comes with each library that is opened, and names it as its dependency. The dynamic linker relocates all of them before
-//! any constructor runs.
+//! any constructor runs. Such an object is also the gate at which the constructors of a program's libraries wait
+//! (`process/libraries/constructors.rs`).
 //!
 //! Invariant: every returned distance was compared with the address in the calling thread.
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
 use std::collections::BTreeMap;
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::AsRawFd;
 
 use object::LittleEndian;
 use object::elf::{FileHeader64, PT_TLS, SHT_DYNSYM, STB_LOCAL, STT_TLS};
@@ -30,21 +29,13 @@ use crate::call::contract::ThreadLookup;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
-use crate::executor::process::libraries::{last_error, open_defaults};
+use crate::executor::process::libraries::ahead::Object;
+use crate::executor::process::libraries::open_defaults;
 use crate::sync::Mutex;
-use crate::sys::memory::memfd;
 use crate::sys::process::thread;
 
-/// The results so far.
-#[derive(Debug)]
-struct Found {
-    distances: BTreeMap<String, i64>,
-    /// The number of objects that were loaded.
-    objects: usize,
-}
-
-/// Locked during a look-up, so that a concurrent one finds its result.
-static FOUND: Mutex<Found> = Mutex::new(Found { distances: BTreeMap::new(), objects: 0 });
+/// The results so far. Locked during a look-up, so that a concurrent one finds its result.
+static FOUND: Mutex<BTreeMap<String, i64>> = Mutex::new(BTreeMap::new());
 
 impl Serve for ThreadLookup {
     fn serve((names,): (Vec<String>,)) -> Result<Vec<Option<i64>>> {
@@ -54,50 +45,40 @@ impl Serve for ThreadLookup {
 
 fn look_up(name: &str) -> Result<Option<i64>> {
     let mut found = FOUND.lock();
-    if let Some(distance) = found.distances.get(name) {
+    if let Some(distance) = found.get(name) {
         return Ok(Some(*distance));
     }
-    let mut distance = found.ask(name)?;
+    let Ok(symbol) = CString::new(name) else { return Ok(None) };
+    let mut distance = ask(&symbol)?;
     if distance.is_none() {
         open_defaults();
-        distance = found.ask(name)?;
+        distance = ask(&symbol)?;
     }
     if let Some(distance) = distance {
-        found.distances.insert(name.to_owned(), distance);
+        found.insert(name.to_owned(), distance);
     }
     Ok(distance)
 }
 
-impl Found {
-    /// Loads an object with a relocation against `name`; `None` if no library defines the name.
-    fn ask(&mut self, name: &str) -> Result<Option<i64>> {
-        let Ok(symbol) = CString::new(name) else { return Ok(None) };
-        self.objects += 1;
-        ask(&symbol, self.objects)
-    }
-}
-
-/// Loads the object with this number, and reads the distance.
-fn ask(symbol: &CStr, number: usize) -> Result<Option<i64>> {
+/// Loads an object with a relocation against a name, and reads the distance; `None` if no library defines the name.
+fn ask(symbol: &CStr) -> Result<Option<i64>> {
     let name = symbol.to_string_lossy();
-    let Object { bytes, word } = Object::new(symbol, None);
-    let handle = load(&bytes, number, libc::RTLD_NOW)
-        .map_err(|error| error.during(format_args!("asking for {name}")))?;
-    if handle.is_null() {
-        let reason = last_error();
-        if reason.contains("undefined symbol") {
-            return Ok(None);
+    let object = Object::new(Some(symbol), None, None);
+    let handle = match object.load(libc::RTLD_NOW) {
+        Ok(handle) => handle,
+        Err(reason) if reason.to_string().contains("undefined symbol") => return Ok(None),
+        Err(reason) => {
+            return Err(Error::remote(format!(
+                "the thread-local {name} of a shared library cannot have the same distance in all threads: \
+                 {reason}; start the executor with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=BYTES, more than the \
+                 library's thread-locals have, and open the library by farcall"
+            )));
         }
-        return Err(Error::remote(format!(
-            "the thread-local {name} of a shared library cannot have the same distance in all threads: \
-             {reason}; start the executor with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=BYTES, more than the \
-             library's thread-locals have, and open the library by farcall"
-        )));
-    }
+    };
     // SAFETY: the handle points to the object's link map, which starts with the load address.
     let base = unsafe { *handle.cast::<u64>() };
     // SAFETY: the relocation wrote an aligned word of the object, which is never unloaded.
-    let distance = unsafe { *pointer::<i64>(ExecutorAddr::new(base + word)) };
+    let distance = unsafe { *pointer::<i64>(ExecutorAddr::new(base + object.word)) };
     // SAFETY: the name is a C string. An earlier call would have let the dynamic linker choose any position.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, symbol.as_ptr()) }.cast::<c_void>();
     if address as u64 != thread::pointer().wrapping_add_signed(distance) {
@@ -108,93 +89,20 @@ fn ask(symbol: &CStr, number: usize) -> Result<Option<i64>> {
     Ok(Some(distance))
 }
 
-#[cfg(target_arch = "x86_64")]
-const MACHINE: u16 = libc::EM_X86_64;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: u16 = libc::EM_AARCH64;
-/// The type of the relocation that stores a thread-local's distance from the thread pointer.
-#[cfg(target_arch = "x86_64")]
-const DISTANCE: u64 = 18;
-#[cfg(target_arch = "aarch64")]
-const DISTANCE: u64 = 1030;
-
-/// The offsets of the object's parts.
-const HEADERS: u64 = 64;
-const DYNAMIC: u64 = HEADERS + 3 * 56;
-const SYMBOLS: u64 = DYNAMIC + 9 * 16;
-const RELOCATION: u64 = SYMBOLS + 2 * 24;
-const WORD: u64 = RELOCATION + 24;
-const STRINGS: u64 = WORD + 8;
-
-/// A shared object with one relocation against a name.
-struct Object {
-    bytes: Vec<u8>,
-    /// The offset of the word that the relocation writes.
-    word: u64,
-}
-
-impl Object {
-    /// Makes an object that names `library` as its dependency, if that is given.
-    fn new(name: &CStr, library: Option<&CStr>) -> Object {
-        let (name, library) = (name.to_bytes_with_nul(), library.map(CStr::to_bytes_with_nul));
-        let strings = 1 + name.len() as u64 + library.map_or(0, |path| path.len() as u64);
-        let end = STRINGS + strings;
-        let mut bytes = Vec::new();
-        let mut put =
-            |words: &[u64]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
-        // A 64-bit little-endian shared object, with three program headers and no sections.
-        put(&[u64::from_le_bytes(*b"\x7fELF\x02\x01\x01\0"), 0]);
-        put(&[3 | u64::from(MACHINE) << 16 | 1 << 32, 0, HEADERS, 0]);
-        put(&[64 << 32 | 56 << 48, 3 | 64 << 16]);
-        // A segment with the whole file, readable and writable; the dynamic section; no executable stack.
-        put(&[1 | 6 << 32, 0, 0, 0, end, end, 4096]);
-        put(&[2 | 6 << 32, DYNAMIC, DYNAMIC, DYNAMIC, SYMBOLS - DYNAMIC, SYMBOLS - DYNAMIC, 8]);
-        put(&[0x6474_e551 | 6 << 32, 0, 0, 0, 0, 0, 16]);
-        // Strings, symbols and relocations: address, size, entry size.
-        put(&[5, STRINGS, 10, strings, 6, SYMBOLS, 11, 24, 7, RELOCATION, 8, 24, 9, 24]);
-        // The dependency, or the end twice.
-        match library {
-            Some(_) => put(&[1, 1 + name.len() as u64, 0, 0]),
-            None => put(&[0, 0, 0, 0]),
-        }
-        // Symbol 1 is global, thread-local and undefined; its name is the first string.
-        put(&[0, 0, 0, 1 | 0x16 << 32, 0, 0]);
-        put(&[WORD, 1 << 32 | DISTANCE, 0]);
-        put(&[0]);
-        bytes.push(0);
-        bytes.extend_from_slice(name);
-        bytes.extend_from_slice(library.unwrap_or_default());
-        Object { bytes, word: WORD }
-    }
-}
-
-/// Loads the object with this number, and returns its handle; null if the dynamic linker refuses it.
-fn load(object: &[u8], number: usize, mode: c_int) -> Result<*mut c_void> {
-    let during = |error: std::io::Error| Error::remote(format!("writing an object: {error}"));
-    let mut file = File::from(memfd::create(c"farcall-thread", object.len() as u64, false)?);
-    file.write_all(object).map_err(during)?;
-    // The dynamic linker identifies objects by path, so each needs a new one.
-    let detour = "./".repeat(number);
-    let path = CString::new(format!("/proc/self/fd/{detour}{}", file.as_raw_fd()));
-    let path = path.unwrap_or_default();
-    // SAFETY: the path is a C string, and the object has no code. The initializers of its dependency are the user's choice.
-    Ok(unsafe { libc::dlopen(path.as_ptr(), mode | libc::RTLD_LOCAL) })
-}
-
-/// Loads a library that has thread-locals, so that all threads have them at one distance. Does nothing for others, and if the
-/// dynamic linker has no room for that: then `dlopen` alone decides.
-pub(crate) fn load_at_one_distance(path: &str) {
-    let Some(symbol) = File::open(path).ok().and_then(|file| thread_local_of(&file)) else {
-        return;
-    };
+/// Loads a library that has thread-locals, so that all threads have them at one distance. With `gate`, the address of a function, that
+/// runs before the constructors of any library. Does nothing otherwise, and if the dynamic linker has no room for
+/// thread-locals at one distance: then `dlopen` alone decides.
+pub(crate) fn load_ahead(path: &str, gate: Option<u64>) {
+    let symbol = File::open(path).ok().and_then(|file| thread_local_of(&file));
     let Ok(library) = CString::new(path) else { return };
-    let number = {
-        let mut found = FOUND.lock();
-        found.objects += 1;
-        found.objects
+    let load = |symbol: Option<&CStr>, mode| {
+        // A failure has loaded nothing.
+        Object::new(symbol, Some(&library), gate).load(mode).is_ok()
     };
-    // A failure has loaded nothing.
-    let _ = load(&Object::new(&symbol, Some(&library)).bytes, number, libc::RTLD_LAZY);
+    let is_loaded = symbol.is_some_and(|symbol| load(Some(&symbol), libc::RTLD_LAZY));
+    if !is_loaded && gate.is_some() {
+        load(None, libc::RTLD_NOW);
+    }
 }
 
 /// The name of a thread-local that a shared library exports.

@@ -162,6 +162,15 @@ impl LinkGraph {
         (0..).zip(&self.globals).filter_map(|(id, global)| self.export(id, global))
     }
 
+    /// Those of them that this condition holds for.
+    pub(in crate::link) fn exports_with(
+        &self,
+        holds: impl Fn(&Global) -> bool,
+    ) -> impl Iterator<Item = Export<'_>> {
+        let all = (0..).zip(&self.globals).filter(move |(_, global)| holds(global));
+        all.filter_map(|(id, global)| self.export(id, global))
+    }
+
     /// What [`exports`](Self::exports) has under the names of the object that was added last. Takes time for that object only.
     pub(crate) fn exports_of_last(&self) -> impl Iterator<Item = Export<'_>> {
         let names = self.inputs.last().map_or(&[][..], |input| &input.bindings);

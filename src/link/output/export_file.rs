@@ -3,6 +3,9 @@
 //! Its symbols are absolute: they have the addresses of the images. The file has one segment, which holds a table of symbols,
 //! a hash table, the text of the names, and the dynamic section. Source of the format: the ELF specification (gABI 4.1).
 //!
+//! Behind its own headers the file has two empty ones. An executor writes into them, once the file is loaded, where the constants
+//! and the data of a program are.
+//!
 //! Invariant: every name that is no thread-local is in the file once.
 
 use std::collections::HashSet;
@@ -10,11 +13,13 @@ use std::collections::HashSet;
 use object::elf;
 
 use super::elf_file::{HEADER_BYTES, SEGMENT_BYTES, SYMBOL_BYTES, put, put_header};
-use super::symbol_table::SymbolTable;
+use super::symbol_table::{Definition, SymbolTable};
+use crate::addr::ExecutorAddr;
 use crate::limits::PAGE_BYTES;
+use crate::link::graph::link_graph::{Global, LinkGraph, Resolution};
 
-/// The segment that is loaded, the dynamic section, and the stack, which is not executable.
-const SEGMENTS: u64 = 3;
+/// The segment that is loaded, the dynamic section, the stack, which is not executable, and two empty headers.
+const SEGMENTS: u64 = 5;
 
 /// Tables of names, of symbols, of hashes, two sizes, and the end.
 const DYNAMIC_ENTRIES: u64 = 6;
@@ -27,7 +32,37 @@ pub(crate) fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> 
     let mut seen = HashSet::new();
     let all = images.flat_map(SymbolTable::iter);
     let exports = all.filter(|(name, definition)| !definition.thread && seen.insert(*name));
-    let exports: Vec<_> = exports.collect();
+    file_of(&exports.map(|(name, definition)| (name, *definition)).collect::<Vec<_>>())
+}
+
+/// Such a library for those names of one image that are wanted, and how many there are.
+#[must_use]
+pub(crate) fn names_file(
+    symbols: &SymbolTable,
+    is_wanted: impl Fn(&str) -> bool,
+) -> (Vec<u8>, usize) {
+    let wanted = symbols.iter().filter(|(name, definition)| !definition.thread && is_wanted(name));
+    let exports: Vec<_> = wanted.map(|(name, definition)| (name, *definition)).collect();
+    (file_of(&exports), exports.len())
+}
+
+impl LinkGraph {
+    /// The same for the names that this graph defines. It has no addresses yet, and every symbol has a wrong one.
+    pub(crate) fn announced_file(&self) -> Vec<u8> {
+        let is_thread = |resolution| matches!(resolution, Resolution::Here { thread: true, .. });
+        let is_named = |global: &Global| !global.hidden && !is_thread(global.resolution);
+        let names = self.exports_with(is_named);
+        let definition = |weak, callable| {
+            let address = ExecutorAddr::new(1);
+            Definition { address, bytes: 0, callable, thread: false, tls_module: None, weak }
+        };
+        let names = names.map(|one| (one.name, definition(one.weak, one.callable)));
+        file_of(&names.collect::<Vec<_>>())
+    }
+}
+
+/// The shared library with these names.
+fn file_of(exports: &[(&str, Definition)]) -> Vec<u8> {
     let count = exports.len() as u64 + 1;
     let text_bytes = exports.iter().map(|(name, _)| name.len() as u64 + 1).sum::<u64>() + 1;
     let dynamic_at = HEADER_BYTES + SEGMENTS * SEGMENT_BYTES;
@@ -45,6 +80,7 @@ pub(crate) fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> 
     let dynamic_bytes = DYNAMIC_ENTRIES * DYNAMIC_ENTRY_BYTES;
     put_segment(&mut file, [elf::PT_DYNAMIC.0.into(), flags, dynamic_at, dynamic_bytes, 8]);
     put_segment(&mut file, [elf::PT_GNU_STACK.0.into(), flags, 0, 0, 16]);
+    (0..2).for_each(|_| put_segment(&mut file, [elf::PT_NULL.0.into(), 0, 0, 0, 0]));
     let entries = [
         (elf::DT_HASH.0, hashes_at),
         (elf::DT_SYMTAB.0, symbols_at),
@@ -59,7 +95,7 @@ pub(crate) fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> 
 
     put(&mut file, &[(0, 8); 3]);
     let mut text = 1;
-    for (name, definition) in &exports {
+    for (name, definition) in exports {
         let kind = if definition.callable { elf::STT_FUNC } else { elf::STT_OBJECT };
         let binding = if definition.weak { elf::STB_WEAK } else { elf::STB_GLOBAL };
         let info = u64::from(binding.0 << 4 | kind.0);
@@ -69,7 +105,7 @@ pub(crate) fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> 
     }
     put_hashes(&mut file, exports.iter().map(|(name, _)| name.as_bytes()), count);
     file.push(0);
-    for (name, _) in &exports {
+    for (name, _) in exports {
         file.extend_from_slice(name.as_bytes());
         file.push(0);
     }

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::commands::native::{assert_same, farcall_run, native};
-use crate::testkit::corpus::{self, PLAIN};
+use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
+use crate::testkit::corpus::{self, Build, LOW, PLAIN, gcc};
 use crate::testkit::process::run_to_end;
+use crate::testkit::{programs, tools};
 
 /// A library with versions of its names.
 fn versioned_library(folder: &Path) -> PathBuf {
@@ -42,4 +43,162 @@ fn a_preloaded_library_with_versions_comes_before_the_c_library() {
         let ours = run(farcall_run(std::slice::from_ref(&object), &[]));
         assert_same(&preload.display().to_string(), &reference, &ours);
     }
+}
+
+/// Makes the library `libguest.so` of a source in this folder.
+fn guest(folder: &Path, source: &str, options: &[&str]) {
+    let mut compiler = Command::new("c++");
+    compiler.args(["-O2", "-fPIC", "-shared"]).args(options).arg(corpus::source(source));
+    compiler.arg("-o").arg(folder.join("libguest.so"));
+    assert!(compiler.status().expect("c++").success(), "{source}, {options:?}");
+}
+
+/// Runs a program with that library both ways, and panics if they differ.
+fn same_with_guest(folder: &Path, source: &str, build: Build<'_>, args: &[&str]) {
+    let object = corpus::object(source, build);
+    let search = format!("-L{}", folder.display());
+    let found = format!("-Wl,-rpath,{}", folder.display());
+    let options = [search.clone(), "-lguest".into(), "-lstdc++".into(), found];
+    let executable = corpus::executable_with(std::slice::from_ref(&object), &options, build);
+    let reference = run_to_end(native(&executable, args), b"");
+    assert_eq!(reference.status, 0, "{reference}");
+    let inputs = [object, search.into(), "-lguest".into(), "-lstdc++".into()];
+    let ours = run_to_end(farcall_run(&inputs, args), b"");
+    assert_same(&format!("{source}, {build:?}"), &reference, &ours);
+}
+
+/// N2: the library's constructor uses a variable, a function and `operator new` of the program, and the program's arguments.
+#[test]
+fn a_library_uses_what_the_program_defines() {
+    let builds = [PLAIN, gcc(&["-O0", "-fPIC"]), gcc(&["-O2", "-fno-plt"]), LOW];
+    for options in [&["-Wl,-z,lazy"][..], &["-Wl,-z,now", "-Wl,-z,relro"]] {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        guest(folder.path(), "as_native/guest.cpp", options);
+        for build in builds {
+            same_with_guest(folder.path(), "as_native/host.cpp", build, &["one", "two"]);
+        }
+    }
+}
+
+/// N2: hooks of the C library are names that it looks up in the program.
+#[test]
+fn the_c_library_uses_variables_of_the_program() {
+    let args = &["--version"];
+    let of = Program { args, ..program(&["as_native/hooks.c"], &[]) };
+    same_as_native(&of, &[PLAIN, gcc(&["-O0"]), LOW]);
+}
+
+/// N2: an allocator that is linked in serves the C library too, which has taken memory from its own before.
+#[test]
+fn an_allocator_of_the_program_serves_its_libraries() {
+    let builds = [PLAIN, gcc(&["-O2", "-DFROM_BREAK"]), gcc(&["-O1", "-fPIC"])];
+    let sources = ["as_native/own_allocator.c", "as_native/allocator.c"];
+    same_as_native(&program(&sources, &["stdc++"]), &builds);
+    same_as_native(&program(&sources, &[]), &builds);
+}
+
+/// N2: allocators as they are linked in real programs.
+#[test]
+fn an_allocator_from_an_archive_serves_the_libraries() {
+    let sources = ["as_native/allocating.c", "as_native/streams.cpp"];
+    let sources = sources.map(corpus::source);
+    let mimalloc = programs::mimalloc(&["-DMI_MALLOC_OVERRIDE", "-fPIC"]);
+    let mut allocators = vec![mimalloc.files[1].clone()];
+    let jemalloc = Path::new("/usr/lib/x86_64-linux-gnu/libjemalloc.a");
+    match jemalloc.exists() {
+        true => allocators.push(jemalloc.to_path_buf()),
+        false => tools::skip("libjemalloc.a", "not installed (libjemalloc-dev of Debian)"),
+    }
+    for allocator in allocators {
+        let mut inputs = corpus::compile_all(&sources, PLAIN);
+        inputs.push(allocator.clone());
+        let executable = corpus::executable(&inputs, &["stdc++", "m"], PLAIN);
+        let reference = run_to_end(native(&executable, &[]), b"");
+        assert_eq!(reference.status, 0, "{reference}");
+        for library in ["-lm", "-lstdc++"] {
+            let mut inputs = inputs.clone();
+            inputs.push(library.into());
+            let ours = run_to_end(farcall_run(&inputs, &[]), b"");
+            assert_same(&format!("{} {library}", allocator.display()), &reference, &ours);
+        }
+    }
+}
+
+/// N2: a plugin, which is opened late, is bound to its host before its constructors run. It is closed and opened again.
+#[test]
+fn a_plugin_uses_what_its_host_defines() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let plugin = folder.path().join("libguest.so");
+    let arguments = [plugin.display().to_string()];
+    let arguments = arguments.each_ref().map(String::as_str);
+    for options in [&["-Wl,-z,lazy"][..], &["-Wl,-z,now", "-Wl,-z,relro"]] {
+        guest(folder.path(), "as_native/late_guest.cpp", options);
+        for sources in
+            [&["as_native/late_host.c", "as_native/allocator.c"][..], &["as_native/late_host.c"]]
+        {
+            for build in [PLAIN, gcc(&["-O0", "-fPIC"])] {
+                let sources: Vec<_> = sources.iter().map(|name| corpus::source(name)).collect();
+                let inputs = corpus::compile_all(&sources, build);
+                let executable = corpus::executable_with(&inputs, &["-rdynamic".into()], build);
+                let reference = run_to_end(native(&executable, &arguments), b"");
+                assert_eq!(reference.status, 0, "{reference}");
+                let ours = run_to_end(farcall_run(&inputs, &arguments), b"");
+                assert_same(&format!("{options:?}, {sources:?}, {build:?}"), &reference, &ours);
+            }
+        }
+    }
+}
+
+/// N3: a leak finder that is preloaded finds what static variables point to, and what nothing points to.
+#[test]
+fn a_preloaded_sanitizer_finds_the_same_leaks() {
+    let asked = Command::new("gcc").arg("-print-file-name=libasan.so").output().expect("gcc");
+    let library = PathBuf::from(String::from_utf8_lossy(&asked.stdout).trim());
+    let Ok(library) = library.canonicalize() else {
+        return tools::skip("libasan.so", "not installed: no leaks are found");
+    };
+    let object = corpus::object("as_native/leaks.c", PLAIN);
+    let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
+    for way in ["keep", "leak", "overflow"] {
+        let run = |mut command: Command| {
+            command.env("LD_PRELOAD", &library);
+            let ended = run_to_end(command, b"");
+            let complaint = ended.complaint();
+            let summary = complaint.lines().find_map(|line| line.split_once("SUMMARY: "));
+            let summary = summary.map(|(_, found)| found.split(" in ").next().unwrap_or(found));
+            let summary = summary.map(|found| found.split(" (").next().unwrap_or(found).to_owned());
+            (ended.status, summary)
+        };
+        let reference = run(native(&executable, &[way]));
+        assert_eq!(reference.1.is_some(), way != "keep", "{way}: {reference:?}");
+        let ours = run(farcall_run(std::slice::from_ref(&object), &[way]));
+        assert_eq!(ours, reference, "{way}");
+    }
+}
+
+/// N3: collectors and leak finders look for variables there, from the program or from a library.
+#[test]
+fn segments_contain_the_variables_of_the_program() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    guest(folder.path(), "as_native/segments_guest.cpp", &[]);
+    for build in [PLAIN, gcc(&["-O0", "-fPIC"])] {
+        same_with_guest(folder.path(), "as_native/segments.cpp", build, &[]);
+    }
+}
+
+/// N3: objects that only static variables point to live on.
+#[test]
+fn a_collector_keeps_what_static_variables_point_to() {
+    let archive = Path::new("/usr/lib/x86_64-linux-gnu/libgc.a");
+    if !archive.exists() || !Path::new("/usr/include/gc.h").exists() {
+        return tools::skip("libgc.a", "not installed (libgc-dev of Debian)");
+    }
+    let object = corpus::object("as_native/collected.c", PLAIN);
+    let shared = program(&["as_native/collected.c"], &["gc"]);
+    same_as_native(&shared, &[PLAIN, gcc(&["-O0"])]);
+    let inputs = [object, archive.to_path_buf()];
+    let executable = corpus::executable(&inputs, &[], PLAIN);
+    let reference = run_to_end(native(&executable, &[]), b"");
+    assert_eq!(reference.status, 0, "{reference}");
+    assert_same("libgc.a", &reference, &run_to_end(farcall_run(&inputs, &[]), b""));
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::commands::native::{assert_same, program, same_as_native};
-use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
@@ -35,4 +35,10 @@ fn a_program_gets_the_sockets_and_the_watchdog_of_its_service() {
 #[test]
 fn the_process_has_the_name_of_its_program() {
     same_as_native(&program(&["as_native/process_name.c"], &[]), &[PLAIN]);
+}
+
+/// N4: natively they are private memory, here memory that the controller shares.
+#[test]
+fn advice_about_variables_is_followed() {
+    same_as_native(&program(&["as_native/advice.c"], &[]), &[PLAIN, gcc(&["-O0", "-fPIC"]), LOW]);
 }

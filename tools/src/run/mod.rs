@@ -102,18 +102,9 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let named = Named::find(&options.files, &options.libraries, &options.folders)?;
     let spawned = start(options, &named)?;
     let mut steps = Steps::begin();
-    let read = || steps.alone("load", 1, || Inputs::read(&named));
-    let connect =
-        |thread| steps.alone("connect", thread, || connect(spawned, &named, options.timeout));
-    let ((inputs, load), (connected, connect)) = match named.libraries.is_empty() {
-        true => (read(), connect(1)),
-        // The executor opens them while this thread reads the files.
-        false => std::thread::scope(|scope| {
-            let connecting = scope.spawn(|| connect(2));
-            let inputs = read();
-            (inputs, connecting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        }),
-    };
+    let (inputs, load) = steps.alone("load", 1, || Inputs::read(&named));
+    let (connected, connect) =
+        steps.alone("connect", 1, || connect(spawned, &named, options.timeout));
     let inputs = inputs?;
     let Connected { controller, program, timer } = connected?;
     steps.all.extend([load, connect]);
@@ -270,7 +261,7 @@ struct Connected {
     timer: Option<Timer>,
 }
 
-/// Connects to the executor, and opens the shared libraries there.
+/// Connects to the executor, and names the program's shared libraries.
 fn connect(
     spawned: Spawned,
     named: &Named,
@@ -283,7 +274,8 @@ fn connect(
     for library in &named.libraries {
         program.add_library(library);
     }
-    program.open_libraries()?;
+    // They are opened in the link: they may need names of the program.
+    program.precede_libraries();
     Ok(Connected { controller, program, timer })
 }
 

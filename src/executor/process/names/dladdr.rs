@@ -1,7 +1,7 @@
 //! `dladdr`, `dl_iterate_phdr` and `backtrace_symbols` for linked code, which include linked functions.
 //!
-//! The controller registers an ELF file with the symbols of a link's functions. The functions here answer from these
-//! files. To code that reads the loaded files itself, each one is a shared library with a path in `/proc`.
+//! The controller registers an ELF file with the symbols of a link's functions, and with its segments. The functions here answer
+//! from these files. To code that reads the loaded files itself, each one is a shared library with a path in `/proc`.
 //!
 //! Invariant: no code of a program runs under the lock.
 #![allow(unsafe_code, reason = "provides and calls C functions")]
@@ -21,6 +21,7 @@ use crate::call::contract::{NamesDeregister, NamesRegister};
 use crate::error::Result;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::process::libraries::allocator;
 use crate::executor::process::program;
 use crate::sync::Mutex;
 use crate::sys::memory::memfd;
@@ -46,6 +47,10 @@ struct Function<'a> {
     name: &'a CStr,
     start: u64,
 }
+
+/// The bytes of an ELF file's header, behind which its segments are described, and the offset of their number in it.
+const HEADER_BYTES: usize = 64;
+const COUNT_AT: usize = 56;
 
 /// The callback of `dl_iterate_phdr`. It may unwind.
 type Visit = unsafe extern "C-unwind" fn(*mut dl_phdr_info, usize, *mut c_void) -> c_int;
@@ -83,6 +88,21 @@ impl SymbolFile {
         // SAFETY: the controller has written these constants, and frees them after they are deregistered. A program that
         // removes code must not ask for its names at the same time, as with `dlclose` and `dladdr`.
         unsafe { std::slice::from_raw_parts(pointer::<u8>(self.elf.start), bytes) }
+    }
+
+    /// The segments of the link: its code, constants and data.
+    fn segments(&self) -> &[Elf64_Phdr] {
+        let bytes = self.bytes();
+        let Some(count) = bytes.get(COUNT_AT..).and_then(|rest| rest.first_chunk()) else {
+            return &[];
+        };
+        let count = usize::from(u16::from_le_bytes(*count));
+        if bytes.len() < HEADER_BYTES + count * size_of::<Elf64_Phdr>() {
+            return &[];
+        }
+        let table = ExecutorAddr::new(self.elf.start.get() + HEADER_BYTES as u64);
+        // SAFETY: the table lies in the file, which starts at a page, and any bytes are segments.
+        unsafe { std::slice::from_raw_parts(pointer(table), count) }
     }
 
     fn function_at(&self, address: *const c_void) -> Option<Function<'_>> {
@@ -123,18 +143,13 @@ pub(crate) unsafe extern "C-unwind" fn dl_iterate_phdr(visit: Visit, data: *mut 
     }
     let all: Vec<Arc<SymbolFile>> = SYMBOL_FILES.lock().values().cloned().collect();
     for file in &all {
-        let Some(path) = file.path() else { continue };
-        // SAFETY: all-zero bytes are a valid segment.
-        let mut segment: Elf64_Phdr = unsafe { std::mem::zeroed() };
-        segment.p_type = libc::PT_LOAD;
-        segment.p_flags = libc::PF_R | libc::PF_X;
-        segment.p_memsz = file.code.bytes();
+        let (Some(path), [first, ..]) = (file.path(), file.segments()) else { continue };
         // SAFETY: all-zero bytes are a valid description.
         let mut info: dl_phdr_info = unsafe { std::mem::zeroed() };
         info.dlpi_addr = file.code.start.get();
         info.dlpi_name = path.as_ptr();
-        info.dlpi_phdr = &raw const segment;
-        info.dlpi_phnum = 1;
+        info.dlpi_phdr = std::ptr::from_ref(first);
+        info.dlpi_phnum = u16::try_from(file.segments().len()).unwrap_or(0);
         // SAFETY: the caller vouches for the function; the description lives until it returns.
         let status = unsafe { visit(&raw mut info, size_of::<dl_phdr_info>(), data) };
         if status != 0 {
@@ -182,8 +197,7 @@ pub(crate) unsafe extern "C" fn backtrace_symbols(
     let lines = unsafe { lines(addresses, count) };
     let pointers_bytes = lines.len() * size_of::<*mut c_char>();
     let bytes = lines.iter().fold(pointers_bytes, |sum, line| sum + line.len() + 1);
-    // SAFETY: malloc has no preconditions.
-    let memory = unsafe { libc::malloc(bytes.max(1)) }.cast::<*mut c_char>();
+    let memory = allocator::allocate(bytes.max(1)).cast::<*mut c_char>();
     if memory.is_null() {
         return memory;
     }
@@ -256,8 +270,8 @@ fn line_of_library(address: *const c_void) -> Vec<u8> {
     let text = unsafe { *found };
     // SAFETY: it points to a C string.
     let line = unsafe { CStr::from_ptr(text) }.to_bytes().to_vec();
-    // SAFETY: it comes from malloc, and is not used any more.
-    unsafe { libc::free(found.cast()) };
+    // SAFETY: it comes from the C library's malloc, and is not used any more.
+    unsafe { allocator::release(found.cast()) };
     line
 }
 

@@ -8,20 +8,15 @@
 #![allow(unsafe_code, reason = "provides and calls C functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use crate::ExecutorAddr;
 use crate::call::contract::{EXPORTS_TAG, ExportsNumber, NewExports};
-use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::controller_call::CallController;
-use crate::executor::process::libraries;
+use crate::executor::process::libraries::{self, ahead, precedence};
 use crate::sps::{self, Bytes};
-use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::sys::memory::memfd;
+use crate::sync::Mutex;
 
 /// A library with the names of a session's links.
 struct Exports {
@@ -48,8 +43,16 @@ pub(crate) unsafe extern "C" fn dlopen<C: CallController>(
     flags: c_int,
 ) -> *mut c_void {
     update::<C>();
+    let ahead = (!path.is_null()).then(|| {
+        // SAFETY: the caller vouches for the path.
+        precedence::load_ahead(unsafe { CStr::from_ptr(path) }, flags)
+    });
     // SAFETY: the caller vouches for the path.
-    unsafe { libc::dlopen(path, flags) }
+    let library = unsafe { libc::dlopen(path, flags) };
+    if let Some(ahead) = ahead.flatten() {
+        libraries::close(ahead);
+    }
+    library
 }
 
 /// `dlsym` for linked code. What linked code defines comes before the libraries. The next definition behind a program's own is
@@ -75,8 +78,10 @@ pub(crate) unsafe extern "C" fn dlsym<C: CallController>(
     let handle = if is_next { libc::RTLD_DEFAULT } else { handle };
     // SAFETY: the caller vouches for the handle and the name.
     let found = unsafe { libc::dlsym(handle, name) };
-    let is_linked = || linked().is_some_and(|address| address.get() == found as u64);
-    if is_next && is_linked() { std::ptr::null_mut() } else { found }
+    match linked().filter(|address| is_next && address.get() == found as u64) {
+        Some(own) => libraries::find_another(text, own),
+        None => found,
+    }
 }
 
 /// The handle that `dlopen` returns for the whole program.
@@ -97,7 +102,8 @@ fn update<C: CallController>() {
     let Ok(answer) = C::call(EXPORTS_TAG, &sps::to_bytes(&known)) else { return };
     let answer = sps::from_bytes::<NewExports>(answer.as_bytes());
     let Ok(Some((number, Bytes(library)))) = answer else { return };
-    let Ok(handle) = open(&library) else { return };
+    let Ok(handle) = ahead::load_names(&library) else { return };
+    let handle = ExecutorAddr::new(handle.expose_provenance() as u64);
     let mut exports = EXPORTS.lock();
     let (mut stay, old): (Vec<_>, Vec<_>) =
         exports.drain(..).partition(|one| one.number.0 != number.0);
@@ -105,18 +111,4 @@ fn update<C: CallController>() {
     *exports = stay;
     drop(exports);
     drop(old);
-}
-
-/// Opens the library with these bytes.
-fn open(library: &[u8]) -> Result<ExecutorAddr> {
-    let file = File::from(memfd::create(c"farcall-exports", library.len() as u64, false)?);
-    file.write_all_at(library, 0).map_err(|error| Error::remote(error.to_string()))?;
-    // The dynamic linker takes two libraries with one path for one, and descriptors come again. So each library has a path of
-    // its own, which is another way to write the same.
-    static OPENED: AtomicU64 = AtomicU64::new(0);
-    let number = OPENED.fetch_add(1, Ordering::Relaxed);
-    let bits = (0..u64::BITS).map(|bit| if number >> bit & 1 == 1 { "/." } else { "/" });
-    let path = format!("/proc/self/fd{}/{}", bits.collect::<String>(), file.as_raw_fd());
-    let handle = libraries::dlopen(&path, libc::RTLD_NOW | libc::RTLD_GLOBAL)?;
-    Ok(ExecutorAddr::new(handle.expose_provenance() as u64))
 }

@@ -1,0 +1,210 @@
+//! The words of a loaded file that the dynamic linker has bound to symbols.
+//!
+//! Invariant: words in pages that the dynamic linker made read-only are in read-only pages again afterwards.
+#![allow(unsafe_code, reason = "reads and changes what the dynamic linker has bound")]
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_int, c_void};
+
+use libc::Elf64_Sym;
+
+use super::{Dynamic, LoadedFile, pointer};
+use crate::ExecutorAddr;
+use crate::call::contract::name_set::gnu_hash;
+use crate::error::{Error, Result};
+use crate::sync::{AtomicU64, Ordering};
+
+/// An entry of a relocation section: offset, type and symbol, addend.
+type Rela = [u64; 3];
+
+const R_X86_64_64: u64 = 1;
+const R_X86_64_GLOB_DAT: u64 = 6;
+const R_X86_64_JUMP_SLOT: u64 = 7;
+
+/// A word that is bound to a symbol.
+struct Word {
+    slot: u64,
+    symbol: u32,
+    addend: u64,
+    is_jump: bool,
+}
+
+impl LoadedFile {
+    /// Changes the words that the dynamic linker has bound to addresses of symbols. `change` receives an address and
+    /// returns the new one, or `None` to keep it. Words of the procedure linkage table are not changed.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to make read-only words writable.
+    pub(crate) fn rebind(&self, change: impl Fn(u64) -> Option<u64>) -> Result<()> {
+        let mut changes = Vec::new();
+        for Word { slot, addend, .. } in self.words().filter(|word| !word.is_jump) {
+            // SAFETY: the dynamic linker has written this word.
+            let bound = unsafe { *pointer::<u64>(slot) };
+            if let Some(new) = change(bound.wrapping_sub(addend)) {
+                changes.push((slot, new.wrapping_add(addend)));
+            }
+        }
+        self.set_words(&changes).map(drop)
+    }
+
+    /// The words that are bound to some of the names, and their values for these addresses. `find` has the same addresses by name.
+    /// Words that the file binds to its own definition in any case are left out.
+    pub(crate) fn words_of<'a>(
+        &self,
+        names: impl Iterator<Item = (&'a CStr, u64)>,
+        find: impl Fn(&CStr) -> Option<u64>,
+    ) -> Vec<(u64, u64)> {
+        // Most files define many names and refer to few others. So their own names are looked up by the hash table.
+        let mut own = BTreeMap::new();
+        for (name, address) in names {
+            own.extend(self.indices_named(name).into_iter().map(|index| (index, address)));
+        }
+        let has_table = self.dynamic.hash_table != 0;
+        let address_of = |word: &Word| {
+            let symbol = self.symbol(word.symbol);
+            if is_defined(&symbol) && has_table {
+                own.get(&word.symbol).copied().filter(|_| self.gives_way(&symbol))
+            } else if self.gives_way(&symbol) {
+                find(self.name_of(&symbol))
+            } else {
+                None
+            }
+        };
+        let words = self.words();
+        words
+            .filter_map(|word| Some((word.slot, address_of(&word)?.wrapping_add(word.addend))))
+            .collect()
+    }
+
+    /// Calls `add` with the hash of each name that the file defines or is bound to.
+    pub(crate) fn each_name(&self, mut add: impl FnMut(u32)) {
+        let Dynamic { hash_table, old_hash_table, .. } = self.dynamic;
+        let hash = |index| gnu_hash(self.name_of(&self.symbol(index)).to_bytes());
+        if hash_table == 0 && old_hash_table != 0 {
+            // SAFETY: the table starts with the numbers of buckets and of symbols.
+            let [_, count] = unsafe { *pointer::<[u32; 2]>(old_hash_table) };
+            (1..count).for_each(|index| add(hash(index)));
+            return;
+        }
+        self.hashes().for_each(&mut add);
+        let undefined = self.words().map(|word| word.symbol);
+        undefined
+            .filter(|index| !is_defined(&self.symbol(*index)))
+            .for_each(|index| add(hash(index)));
+    }
+
+    /// The hashes of the names that the file defines, without their lowest bits.
+    fn hashes(&self) -> impl Iterator<Item = u32> {
+        let (chains, first, mut end) = self.chains();
+        let chain = move |index: u32| {
+            // SAFETY: each symbol of the table has a word, the last one of the last bucket is marked.
+            unsafe { *pointer::<u32>(chains + 4 * u64::from(index - first)) }
+        };
+        if end > first {
+            while chain(end - 1) & 1 == 0 {
+                end += 1;
+            }
+        }
+        (first..end).map(chain)
+    }
+
+    /// The address of the words with hashes, the first symbol that has one, and the symbol behind the start of the last bucket.
+    fn chains(&self) -> (u64, u32, u32) {
+        let hash_table = self.dynamic.hash_table;
+        if hash_table == 0 {
+            return (0, 0, 0);
+        }
+        // SAFETY: the table starts with four numbers.
+        let [buckets, first, filter_words, _] = unsafe { *pointer::<[u32; 4]>(hash_table) };
+        let buckets_at = hash_table + 16 + 8 * u64::from(filter_words);
+        let bucket = |number: u32| {
+            // SAFETY: the number is less than the number of buckets.
+            unsafe { *pointer::<u32>(buckets_at + 4 * u64::from(number)) }
+        };
+        let last = (0..buckets).map(bucket).max().unwrap_or(0);
+        let end = if last >= first && last > 0 { last + 1 } else { first };
+        (buckets_at + 4 * u64::from(buckets), first, end)
+    }
+
+    /// True if a definition in the program comes before this symbol of the file.
+    fn gives_way(&self, symbol: &Elf64_Sym) -> bool {
+        const STB_LOCAL: u8 = 0;
+        const STV_DEFAULT: u8 = 0;
+        let keeps_own = self.dynamic.is_symbolic || symbol.st_other & 3 != STV_DEFAULT;
+        symbol.st_info >> 4 != STB_LOCAL && !(is_defined(symbol) && keeps_own)
+    }
+
+    /// Stores words of the file's writable segments, and returns the old ones. Others are left out.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses to make read-only words writable.
+    pub(crate) fn set_words(&self, words: &[(u64, u64)]) -> Result<Vec<(u64, u64)>> {
+        let is_writable = |slot: u64| self.segment_at(slot).is_some_and(|segment| segment.writable);
+        let is_protected = |slot: u64| self.relro.contains(ExecutorAddr::new(slot));
+        let words = words.iter().copied().filter(|(slot, _)| is_writable(*slot));
+        let protected = words.clone().any(|(slot, _)| is_protected(slot));
+        if protected {
+            self.protect_relro(libc::PROT_READ | libc::PROT_WRITE)?;
+        }
+        let set = |(slot, new): (u64, u64)| {
+            // SAFETY: the word is aligned, mapped and writable now.
+            let word = unsafe { AtomicU64::from_ptr(pointer::<u64>(slot).cast_mut()) };
+            // AcqRel: a thread that loads the new address then reads the bytes that were stored before.
+            (slot, word.swap(new, Ordering::AcqRel))
+        };
+        let old = words.map(set).collect();
+        if protected {
+            self.protect_relro(libc::PROT_READ)?;
+        }
+        Ok(old)
+    }
+
+    fn protect_relro(&self, protection: c_int) -> Result<()> {
+        let start = pointer::<c_void>(self.relro.start.get()).cast_mut();
+        let bytes = usize::try_from(self.relro.bytes()).unwrap_or(0);
+        // SAFETY: the pages hold the dynamic linker's words, which other threads read at most.
+        if unsafe { libc::mprotect(start, bytes, protection) } != 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(Error::os("changing what a library is bound to", error));
+        }
+        Ok(())
+    }
+
+    /// The words that are bound to symbols.
+    fn words(&self) -> impl Iterator<Item = Word> {
+        let Dynamic { relocations, relocation_bytes, .. } = self.dynamic;
+        let Dynamic { plt_relocations, plt_relocation_bytes, .. } = self.dynamic;
+        let all = relocations_at(relocations, relocation_bytes)
+            .iter()
+            .chain(relocations_at(plt_relocations, plt_relocation_bytes));
+        all.filter_map(|[offset, info, addend]| {
+            let addend = match info & 0xffff_ffff {
+                R_X86_64_64 => *addend,
+                // These may have an addend, which is not used.
+                R_X86_64_GLOB_DAT | R_X86_64_JUMP_SLOT => 0,
+                _ => return None,
+            };
+            let symbol = u32::try_from(info >> 32).ok().filter(|symbol| *symbol != 0)?;
+            let slot = self.base.wrapping_add(*offset);
+            let is_jump = info & 0xffff_ffff == R_X86_64_JUMP_SLOT;
+            slot.is_multiple_of(8).then_some(Word { slot, symbol, addend, is_jump })
+        })
+    }
+}
+
+fn is_defined(symbol: &Elf64_Sym) -> bool {
+    const UNDEFINED: u16 = 0;
+    symbol.st_shndx != UNDEFINED
+}
+
+/// The relocations at an address that a dynamic section gives; none if it gives none.
+fn relocations_at<'a>(address: u64, bytes: u64) -> &'a [Rela] {
+    let count = usize::try_from(bytes).unwrap_or(0) / size_of::<Rela>();
+    if address == 0 {
+        return &[];
+    }
+    // SAFETY: the dynamic section gives their address and size.
+    unsafe { std::slice::from_raw_parts(pointer(address), count) }
+}
