@@ -4,6 +4,7 @@
 //! Frames of Rust would abort the process. So the thread sleeps in the first of them, as CPython 3.14 makes it do.
 #![allow(unsafe_code, reason = "calls the interpreter by a declaration that lets it unwind")]
 
+use std::hint::black_box;
 use std::ptr;
 
 use pyo3::ffi;
@@ -38,9 +39,12 @@ pub(crate) fn call<'py>(
     function: &Bound<'py, PyAny>,
     arguments: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    // PyO3 declares the function as one that never unwinds. In one unit of code the compiler believes that for both declarations,
+    // and the unwinder finds no `Sleep`. It cannot know where this pointer leads.
+    let call: unsafe extern "C-unwind" fn(_, _, _) -> _ = black_box(PyObject_Call);
     let sleep = Sleep;
     // SAFETY: both objects live, the second is a tuple, and keywords may be null.
-    let result = unsafe { PyObject_Call(function.as_ptr(), arguments.as_ptr(), ptr::null_mut()) };
+    let result = unsafe { call(function.as_ptr(), arguments.as_ptr(), ptr::null_mut()) };
     std::mem::forget(sleep);
     // SAFETY: the result is a reference of ours, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(function.py(), result) }
