@@ -113,7 +113,10 @@ pub(super) fn names(random: &mut Random, objects: usize) -> Vec<Name> {
         };
         // One in four is hidden, internal or protected.
         let visibility = if random.one_in(4) { random.pick(&[1, 2, 3]) } else { 0 };
-        names.push(Name { text: format!("n{number}"), fate, visibility, definers });
+        // A replaced name is defined outside without a version.
+        let has_version = definers != 0 && fate != Fate::Replaced && random.one_in(8);
+        let version = if has_version { "@@V1" } else { "" };
+        names.push(Name { text: format!("n{number}{version}"), fate, visibility, definers });
     }
     let made = ["_GLOBAL_OFFSET_TABLE_", "__dso_handle", "__start_set_one", "__stop_set_one"];
     for text in made {

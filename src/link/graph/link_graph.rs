@@ -87,7 +87,7 @@ pub(in crate::link) struct Input {
     pub(in crate::link) elsewhere: HashMap<u32, u64>,
     /// For every symbol its index in `globals`, or [`LOCAL`].
     pub(in crate::link) bindings: Vec<u32>,
-    /// The symbols that define a name with a version in addition, and its index in `globals`.
+    /// The symbols that define a name with a version in addition, and its index in `globals`. Sorted.
     pub(in crate::link) versions: Vec<(u32, u32)>,
 }
 
@@ -206,6 +206,21 @@ impl LinkGraph {
     pub fn code_on_stack(&self) -> Option<(&str, &str)> {
         let objects = self.inputs.iter().map(|input| &input.object);
         objects.filter_map(|one| Some((one.name(), one.function_on_stack()?))).next()
+    }
+
+    /// True when a global symbol of an input is the definition of its name, or of its name with a version.
+    pub(in crate::link) fn is_definition(&self, input_id: u32, symbol_id: u32) -> bool {
+        let input = &self.inputs[input_id as usize];
+        let is_it = |binding: u32| {
+            matches!(
+                self.globals[binding as usize].resolution,
+                Resolution::Here { input, symbol, .. } if (input, symbol) == (input_id, symbol_id)
+            )
+        };
+        let first = input.versions.partition_point(|(symbol, _)| *symbol < symbol_id);
+        let mut versions =
+            input.versions[first..].iter().take_while(|(symbol, _)| *symbol == symbol_id);
+        is_it(input.bindings[symbol_id as usize]) || versions.any(|(_, binding)| is_it(*binding))
     }
 
     fn is_function(&self, resolution: Resolution) -> bool {

@@ -39,19 +39,31 @@ impl LinkGraph {
             bindings: self.intern_all(object)?,
             versions: Vec::new(),
         };
+        let mut versions = object.default_versions().peekable();
         for (index, symbol) in (0..).zip(object.symbols()).filter(|(_, symbol)| symbol.is_global) {
             let defined = symbol.is_defined() && !input.is_dropped(symbol.place);
             self.resolve(input.bindings[index as usize], object, id, index, defined)?;
-        }
-        for (index, version) in object.default_versions() {
-            let symbol = object.symbol(index);
-            if !input.is_dropped(symbol.place) {
+            // They are in the order of the symbols.
+            if let Some((_, version)) = versions.next_if(|(of, _)| *of == index)
+                && defined
+            {
                 let [name, version] = [symbol.name, version].map(|name| object.text(name));
                 let binding = self.intern(&format!("{name}@{version}"))?;
-                self.resolve(binding, object, id, index, true)?;
-                input.versions.push((index, binding));
+                // Both names mean the same symbol, so that an ifunc has one address.
+                let plain = self.globals[input.bindings[index as usize] as usize].resolution;
+                let of = match plain {
+                    Resolution::Here { input, symbol: first, .. }
+                        if input == id && is_same_place(object.symbol(first), symbol) =>
+                    {
+                        first
+                    }
+                    _ => index,
+                };
+                self.resolve(binding, object, id, of, true)?;
+                input.versions.push((of, binding));
             }
         }
+        input.versions.sort_unstable();
         self.inputs.push(input);
         Ok(())
     }
@@ -143,12 +155,14 @@ impl LinkGraph {
                 absolute: place == Place::Absolute,
             },
         };
+        let may_hide = !self.is_name(binding, ENTRY_NAME);
         let strong = |resolution| matches!(resolution, Resolution::Here { weak: false, .. });
         if let (Resolution::Here { input, symbol: other, .. }, true, true) =
             (old, strong(old), strong(new))
         {
             // The assembler leaves the function `api` in the object for which it has made `api@@V2`.
             if input == id && is_same_place(object.symbol(other), symbol) {
+                self.globals[binding as usize].hidden |= may_hide && symbol.hidden;
                 return Ok(());
             }
             let first = match self.inputs.get(input as usize) {
@@ -161,7 +175,6 @@ impl LinkGraph {
                 object.name()
             )));
         }
-        let may_hide = !self.is_name(binding, ENTRY_NAME);
         let global = &mut self.globals[binding as usize];
         global.hidden |= may_hide && symbol.hidden && !is_group_leftover(symbol, defined);
         let prevailing = prevailing(old, new);

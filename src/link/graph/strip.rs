@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::link_graph::{Input, LinkGraph, Resolution};
+use super::link_graph::{Input, LOCAL, LinkGraph};
 use crate::link::read::parsed::{Place, Role};
 
 impl LinkGraph {
@@ -35,25 +35,13 @@ impl LinkGraph {
         for (symbol_id, symbol) in (0..).zip(input.object.symbols()) {
             let Place::Section(section) = symbol.place else { continue };
             let binding = input.bindings[symbol_id as usize];
-            let Some(global) = self.globals.get(binding as usize) else { continue };
-            let counts = matches!(
-                global.resolution,
-                Resolution::Here { input, symbol, .. } if input == input_id && symbol == symbol_id
-            );
-            if counts || is_found_otherwise(input, section) {
+            if binding == LOCAL {
+                continue;
+            }
+            if self.is_definition(input_id, symbol_id) || is_found_otherwise(input, section) {
                 used[section as usize] = true;
             } else if !input.dropped[section as usize] {
                 lost.insert(section);
-            }
-        }
-        for (symbol_id, version) in &input.versions {
-            let counts = matches!(
-                self.globals[*version as usize].resolution,
-                Resolution::Here { input, symbol, .. } if input == input_id && symbol == *symbol_id
-            );
-            if let (Place::Section(section), true) = (input.object.symbol(*symbol_id).place, counts)
-            {
-                used[section as usize] = true;
             }
         }
         lost.retain(|section| !used[*section as usize]);

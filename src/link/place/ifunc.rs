@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use crate::link::graph::link_graph::{LinkGraph, Resolution};
+use crate::link::graph::link_graph::{LOCAL, LinkGraph};
 use crate::link::read::parsed::{Place, SymbolKind};
 
 /// The ifuncs of a graph.
@@ -29,13 +29,7 @@ impl Ifuncs {
                 symbol.kind == SymbolKind::Ifunc
                     && matches!(symbol.place, Place::Section(_))
                     && !input.is_dropped(symbol.place)
-                    && match graph.globals.get(**binding as usize).map(|one| one.resolution) {
-                        None => true,
-                        Some(Resolution::Here { input, symbol, .. }) => {
-                            (input, symbol) == (input_id, *symbol_id)
-                        }
-                        Some(_) => false,
-                    }
+                    && (**binding == LOCAL || graph.is_definition(input_id, *symbol_id))
             });
             contributed.map(|((symbol_id, _), _)| (input_id, symbol_id)).collect::<Vec<_>>()
         });

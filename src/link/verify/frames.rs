@@ -162,6 +162,6 @@ impl Fields<'_, '_> {
         let object = &self.objects[number];
         let symbol = object.raw.symbols.get(index);
         let is_there = symbol.is_some_and(|symbol| plain_address(object, symbol).is_some());
-        is_there && self.names.is_meant(number, index)
+        is_there && self.names.is_meant_by_name(number, index)
     }
 }

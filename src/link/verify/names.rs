@@ -31,6 +31,10 @@ pub(super) struct Names<'v, 'a> {
     objects: &'v [Object<'a>],
     pub(super) meanings: HashMap<Cow<'a, [u8]>, Meaning>,
     hidden: HashSet<Cow<'a, [u8]>>,
+    /// The names with versions that objects define by a default version.
+    versions: Vec<Vec<u8>>,
+    /// The symbols that are the definitions of those: the object, and the symbol.
+    by_version: HashSet<(usize, usize)>,
     global_offset_table: u64,
     rooms: HashMap<&'a [u8], u64>,
     /// The sections by which `__start_X` and `__stop_X` are defined: start and end.
@@ -103,6 +107,8 @@ impl<'v, 'a> Names<'v, 'a> {
             objects,
             meanings: HashMap::new(),
             hidden: HashSet::new(),
+            versions: Vec::new(),
+            by_version: HashSet::new(),
             global_offset_table: map.got.start,
             rooms: map.rooms.iter().map(|(name, at)| (name.as_bytes(), *at)).collect(),
             sets: HashMap::new(),
@@ -122,6 +128,8 @@ impl<'v, 'a> Names<'v, 'a> {
                 return Err(format!("`{name}` came from outside although {object} defines it"));
             }
         }
+        let places = names.versions.iter().filter_map(|name| names.meaning(name).place());
+        names.by_version = places.collect();
         Ok(names)
     }
 
@@ -130,13 +138,40 @@ impl<'v, 'a> Names<'v, 'a> {
         if symbol.is_local() {
             return Ok(());
         }
+        self.add_name(Cow::Borrowed(symbol.name), number, object, index)?;
+        let Some(version) = symbol.version.filter(|_| object.defines(symbol)) else {
+            return Ok(());
+        };
+        // Both names mean the same symbol.
+        let of = match self.meaning(symbol.name) {
+            Meaning::Strong { object: other, symbol: first }
+            | Meaning::Weak { object: other, symbol: first }
+                if other == number && is_same_place(&object.raw.symbols[first], symbol) =>
+            {
+                first
+            }
+            _ => index,
+        };
+        let name = [symbol.name, version].join(&b'@');
+        self.add_name(Cow::Owned(name.clone()), number, object, of)?;
+        self.versions.push(name);
+        Ok(())
+    }
+
+    fn add_name(
+        &mut self,
+        name: Cow<'a, [u8]>,
+        number: usize,
+        object: &Object<'a>,
+        index: usize,
+    ) -> Result<(), Fault> {
+        let symbol = &object.raw.symbols[index];
         let defines = object.defines(symbol);
         let was_dropped =
             matches!(symbol.home, Home::Section(section) if object.duplicate[section]);
         // The caller of `main` is not a part of the link.
-        let names = [Some(Cow::Borrowed(symbol.name)), with_version(symbol).filter(|_| defines)];
-        if symbol.is_hidden() && !was_dropped && symbol.name != b"main" {
-            self.hidden.extend(names.iter().flatten().cloned());
+        if symbol.is_hidden() && !was_dropped && &*name != b"main" {
+            self.hidden.insert(name.clone());
         }
         let new = match symbol.home {
             _ if !defines => Meaning::None,
@@ -144,26 +179,23 @@ impl<'v, 'a> Names<'v, 'a> {
             _ if symbol.is_weak() => Meaning::Weak { object: number, symbol: index },
             _ => Meaning::Strong { object: number, symbol: index },
         };
-        for name in names.into_iter().flatten() {
-            let old = self.meanings.entry(name).or_insert(Meaning::None);
-            *old = match (*old, new) {
-                // The same place under a plain name and under a name with a version.
-                (Meaning::Strong { object: other, symbol: first }, Meaning::Strong { .. })
-                    if other == number && is_same_place(&object.raw.symbols[first], symbol) =>
-                {
-                    *old
-                }
-                (Meaning::Strong { .. }, Meaning::Strong { .. }) => {
-                    return Err(format!("{} is defined twice", say(symbol.name)));
-                }
-                (
-                    Meaning::Common { bytes, alignment },
-                    Meaning::Common { bytes: b, alignment: a },
-                ) => Meaning::Common { bytes: bytes.max(b), alignment: alignment.max(a) },
-                (old, new) if new.strength() > old.strength() => new,
-                (old, _) => old,
-            };
-        }
+        let old = self.meanings.entry(name).or_insert(Meaning::None);
+        *old = match (*old, new) {
+            // The same place under a plain name and under a name with a version.
+            (Meaning::Strong { object: other, symbol: first }, Meaning::Strong { .. })
+                if other == number && is_same_place(&object.raw.symbols[first], symbol) =>
+            {
+                *old
+            }
+            (Meaning::Strong { .. }, Meaning::Strong { .. }) => {
+                return Err(format!("{} is defined twice", say(symbol.name)));
+            }
+            (Meaning::Common { bytes, alignment }, Meaning::Common { bytes: b, alignment: a }) => {
+                Meaning::Common { bytes: bytes.max(b), alignment: alignment.max(a) }
+            }
+            (old, new) if new.strength() > old.strength() => new,
+            (old, _) => old,
+        };
         Ok(())
     }
 
@@ -243,19 +275,16 @@ impl<'v, 'a> Names<'v, 'a> {
         self.meanings.get(name).copied().unwrap_or(Meaning::None)
     }
 
-    /// True when a symbol that an object defines is the definition of its name.
+    /// True when a symbol that an object defines is the definition of its name, or of its name with a version.
     pub(super) fn is_meant(&self, object: usize, index: usize) -> bool {
-        let is_it = |name: &[u8]| match self.meaning(name) {
-            Meaning::Strong { object: o, symbol } | Meaning::Weak { object: o, symbol } => {
-                (o, symbol) == (object, index)
-            }
-            _ => false,
-        };
+        self.is_meant_by_name(object, index) || self.by_version.contains(&(object, index))
+    }
+
+    /// True when a symbol that an object defines is the definition of its name.
+    pub(super) fn is_meant_by_name(&self, object: usize, index: usize) -> bool {
+        let is_it = |name: &[u8]| self.meaning(name).place() == Some((object, index));
         let symbol = self.objects[object].raw.symbols.get(index);
-        symbol.is_some_and(|symbol| {
-            let has_version = with_version(symbol).is_some_and(|name| is_it(&name));
-            index == 0 || symbol.is_local() || is_it(symbol.name) || has_version
-        })
+        symbol.is_some_and(|symbol| index == 0 || symbol.is_local() || is_it(symbol.name))
     }
 
     /// The names that are for others.
@@ -324,6 +353,16 @@ impl Bounds {
 }
 
 impl Meaning {
+    /// The object that has the definition, and the symbol there.
+    fn place(self) -> Option<(usize, usize)> {
+        match self {
+            Meaning::Weak { object, symbol } | Meaning::Strong { object, symbol } => {
+                Some((object, symbol))
+            }
+            Meaning::None | Meaning::Outside(_) | Meaning::Common { .. } => None,
+        }
+    }
+
     fn strength(self) -> u32 {
         match self {
             Meaning::None => 0,
@@ -333,11 +372,6 @@ impl Meaning {
             Meaning::Strong { .. } => 4,
         }
     }
-}
-
-/// The name with its default version that a symbol defines in addition: `api@V2` for `api@@V2`.
-fn with_version<'a>(symbol: &Symbol<'a>) -> Option<Cow<'a, [u8]>> {
-    symbol.version.map(|version| Cow::Owned([symbol.name, version].join(&b'@')))
 }
 
 fn is_same_place(one: &Symbol<'_>, other: &Symbol<'_>) -> bool {

@@ -199,6 +199,17 @@ fn a_name_beside_its_own_default_version() {
     ";
     shop.compile("main.c", "-O2 -fPIC", source);
     assert_eq!(shop.farcall("main.o").status, 8);
+    let chosen = "
+        __asm__(\".symver api, api@@V2\\n.symver second, api@V2\");
+        static int chosen(void) { return 6; }
+        static int (*choose(void))(void) { return chosen; }
+        int api(void) __attribute__((ifunc(\"choose\")));
+        int second(void);
+        int main(void) { return second == api ? second() : 1; }
+    ";
+    shop.compile("main.c", "-O2 -fPIC", chosen);
+    assert_eq!(shop.farcall("main.o").status, 6, "an ifunc");
+    shop.compile("main.c", "-O2 -fPIC", source);
     shop.compile("other.c", "", "int api(void) { return 5; }");
     let ours = shop.farcall("main.o other.o");
     let said = String::from_utf8_lossy(&ours.stderr);
