@@ -114,18 +114,29 @@ impl Remote {
         let enforced = values.get(ENFORCED).copied().unwrap_or(0);
         let enforced = Enforced::from_number(confinement.level(), enforced);
         let offered = Arc::new(Offered { functions, values, triple, confinement, is_debuggable });
-        let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Ok(Self {
+        Ok(Self::ready(opener, offered, (crashes, supervisor), enforced, timeouts))
+    }
+
+    /// An executor that is ready: its process is `watched`.
+    fn ready(
+        opener: Arc<LaneOpener>,
+        offered: Arc<Offered>,
+        watched: (CrashReports, Supervisor),
+        enforced: Enforced,
+        timeouts: Timeouts,
+    ) -> Self {
+        let (crashes, supervisor) = watched;
+        Self {
             opener,
             offered,
             crashes,
             supervisor,
             enforced,
             timeouts,
-            ended,
-            zygote,
-            freezes,
-        })
+            ended: OnceLock::new(),
+            zygote: OnceLock::new(),
+            freezes: Mutex::default(),
+        }
     }
 
     /// Makes the executor a zygote. The session is over then. `freeze` stops all changes of its memory before, unless it returns false,
@@ -221,19 +232,8 @@ impl Remote {
             return Err(last_words::add(error, &opener).during("a copy that is not ready"));
         }
         opener.lanes().give_back(end);
-        let (ended, zygote, freezes) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let (enforced, timeouts) = (self.enforced.of_copy(), self.timeouts);
-        Ok(Self {
-            opener,
-            offered,
-            crashes,
-            supervisor,
-            enforced,
-            timeouts,
-            ended,
-            zygote,
-            freezes,
-        })
+        Ok(Self::ready(opener, offered, (crashes, supervisor), enforced, timeouts))
     }
 
     /// The error of a zygote that does not answer any more, with its death.

@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, REGION_BYTES_MAX};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::io::identified::Identified;
-use crate::sys::memory::map::{self, Reservation};
+use crate::sys::memory::map::Reservation;
 use crate::sys::memory::memfd;
+use crate::sys::memory::pages;
 use crate::sys::origin::{Origin, forked};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
@@ -360,7 +361,7 @@ impl Region {
             Err(_) => {
                 let start = self.address().get() + offset as u64;
                 let first = start / PAGE_BYTES * PAGE_BYTES;
-                map::populate(first, start + bytes as u64 - first)
+                pages::populate(first, start + bytes as u64 - first)
             }
         }
     }
@@ -397,7 +398,7 @@ impl Region {
         let start = self.address().get();
         for at in (first..end).step_by(LARGE_PAGE_BYTES) {
             // The kernel refuses large pages of which it has mapped nothing.
-            map::populate(start + at as u64, PAGE_BYTES)?;
+            pages::populate(start + at as u64, PAGE_BYTES)?;
         }
         let [start, end] = [first, end].map(|at| ExecutorAddr::new(start + at as u64));
         self.map.collapse(AddrRange { start, end })

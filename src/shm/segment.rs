@@ -15,6 +15,7 @@ use crate::sys::cpu;
 use crate::sys::io::identified::Identified;
 use crate::sys::memory::map;
 use crate::sys::memory::memfd;
+use crate::sys::memory::pages;
 
 /// Bytes per copy by the C library. It copies larger pieces with one instruction. That takes up to 27 times as long if
 /// destination and source lie a few bytes less than a multiple of a page apart.
@@ -123,7 +124,7 @@ impl Segment {
         }
         let range = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX);
         let start = self.place(range(offset), range(bytes));
-        map::populate(start.expose_provenance() as u64, bytes)
+        pages::populate(start.expose_provenance() as u64, bytes)
     }
 
     /// Frees the memory of whole pages, which are zero then. Needs no descriptor.
@@ -140,7 +141,7 @@ impl Segment {
         let start = self.place(range(offset), range(bytes));
         let Some(start) = NonNull::new(start.cast()) else { return Ok(()) };
         // SAFETY: the pages lie inside the mapping; all access to them is by atomic words and copies, for which any bytes are right.
-        unsafe { map::remove(start, range(bytes)) }
+        unsafe { pages::remove(start, range(bytes)) }
     }
 
     /// Takes the descriptor out, unless other code has closed it: the memory stays mapped.

@@ -10,7 +10,7 @@ use crate::shm::Segment;
 use crate::sync::Ordering;
 use crate::sys::confine::confinement::Confinement;
 use crate::sys::futex;
-use crate::sys::memory::map;
+use crate::sys::memory::pages;
 use crate::sys::process::dying::Ended;
 use crate::sys::process::trap;
 use crate::wire::layout;
@@ -81,7 +81,7 @@ impl CrashReports {
         let death = self.death(ended);
         // The kernel reports the address of code that is not there as that of the access.
         let called = death.program_counter.filter(|_| death.program_counter == death.fault_address);
-        let is_of_host = called.is_some_and(|address| address != 0 && map::is_code(address));
+        let is_of_host = called.is_some_and(|address| address != 0 && pages::is_code(address));
         let error = Error::died(death);
         match is_of_host {
             false => error,

@@ -50,7 +50,7 @@ use crate::limits::THREAD_MODULES_MAX;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex;
 use crate::sys::futex::Seen;
-use crate::sys::memory::map;
+use crate::sys::memory::pages;
 use crate::sys::process::thread;
 use crate::sys::process::thread::Undisturbed;
 use crate::{AddrRange, ExecutorAddr};
@@ -189,7 +189,7 @@ fn own_block(number: u64) -> Result<u64> {
     if block != 0 {
         return Ok(block);
     }
-    let block = map::zeroes(bytes)?;
+    let block = pages::zeroes(bytes)?;
     let initial = usize::try_from(module.initial_bytes.load(Ordering::Relaxed)).unwrap_or(0);
     if initial > 0 {
         let from = at::<u8>(module.initial_start.load(Ordering::Relaxed));
@@ -207,7 +207,7 @@ fn own_dtv() -> Result<&'static Dtv> {
         // SAFETY: a thread's DTV is mapped while `OWN_DTV` names it.
         return Ok(unsafe { &*own });
     }
-    let address = map::zeroes(size_of::<Dtv>() as u64)?;
+    let address = pages::zeroes(size_of::<Dtv>() as u64)?;
     // SAFETY: zeroes are a valid DTV, and no other thread knows its address.
     let dtv: &Dtv = unsafe { &*at(address) };
     let key = AT_END.get().copied().unwrap_or(libc::pthread_key_t::MAX);
@@ -242,7 +242,7 @@ fn remove(address: u64) {
         dtv.remove(number, module.bytes.load(Ordering::Relaxed));
     }
     // SAFETY: the DTV is not in the list any more, and its thread does not use it.
-    unsafe { map::unmap(address, size_of::<Dtv>() as u64) };
+    unsafe { pages::unmap(address, size_of::<Dtv>() as u64) };
 }
 
 impl Dtv {
@@ -259,7 +259,7 @@ impl Dtv {
             self.entries[number].store(0, Ordering::Relaxed);
             // SAFETY: the block was mapped with this size, and neither its thread nor code of the module uses it
             // again.
-            unsafe { map::unmap(block, bytes) };
+            unsafe { pages::unmap(block, bytes) };
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::limits::STATIC_TLS_BYTES;
-use crate::sys::memory::map;
+use crate::sys::memory::pages;
 use crate::sys::process::thread;
 
 /// The position of the reserve.
@@ -118,7 +118,7 @@ impl StaticReserve {
         static WRITABLE: OnceLock<Result<()>> = OnceLock::new();
         // SAFETY: the reserve's part of the template is written here only, and read by the C library only.
         let writable =
-            WRITABLE.get_or_init(|| unsafe { map::make_writable(self.template, self.bytes) });
+            WRITABLE.get_or_init(|| unsafe { pages::make_writable(self.template, self.bytes) });
         if let Err(error) = writable {
             return Err(Error::remote(error.to_string()));
         }

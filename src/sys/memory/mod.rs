@@ -5,3 +5,4 @@ mod limit;
 pub(crate) mod map;
 pub(crate) mod memfd;
 pub(crate) mod named;
+pub(crate) mod pages;
