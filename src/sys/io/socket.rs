@@ -103,13 +103,13 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Opti
         // SAFETY: the header names two buffers that live here, with their sizes.
         let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
         match Errno::result(count) {
-            Err(Errno::EINTR) => {}
+            // The peer closed its end before it had read all that was sent to it. The kernel says so once, ahead of what the
+            // peer has sent.
+            Err(Errno::EINTR | Errno::ECONNRESET) => {}
             Err(Errno::EAGAIN) if deadline.has_passed() => {
                 return Err(Error::timeout("nothing has come over the socket"));
             }
             Err(Errno::EAGAIN) => listen(socket, deadline),
-            // The peer closed its end before it had read all that was sent to it.
-            Err(Errno::ECONNRESET) => return Ok(None),
             Err(errno) => return Err(Error::os("receiving descriptors", errno)),
             Ok(count) => break count,
         }
@@ -209,9 +209,10 @@ pub(crate) fn hear(socket: BorrowedFd<'_>) -> Result<Heard> {
     let mut bytes = [0; MESSAGE_BYTES + TEXT_BYTES_MAX];
     loop {
         match recv(socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
-            Err(Errno::EINTR) => {}
+            // As in `receive`.
+            Err(Errno::EINTR | Errno::ECONNRESET) => {}
             Err(Errno::EAGAIN) => return Ok(Heard::Nothing),
-            Err(Errno::ECONNRESET) | Ok(0) => return Ok(Heard::End),
+            Ok(0) => return Ok(Heard::End),
             Err(errno) => return Err(Error::os("receiving a message", errno)),
             Ok(count) => {
                 let (head, text) = bytes.split_at(MESSAGE_BYTES);

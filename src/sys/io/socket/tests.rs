@@ -102,6 +102,24 @@ fn a_text_is_cut_and_an_idle_socket_does_not_wait() {
 }
 
 #[test]
+fn what_a_peer_said_before_it_left_messages_unread_is_heard() {
+    let left = || {
+        let (ours, theirs) = pair().expect("sockets");
+        send(ours.as_fd(), b'l', 0, &[], Deadline::now()).expect("sent");
+        tell(theirs.as_fd(), b'w', 7, "no memory").expect("sent");
+        ours
+    };
+    let ours = left();
+    let Heard::Message(told) = hear(ours.as_fd()).expect("a message") else { panic!("nothing") };
+    assert_eq!((told.letter, told.number, told.text.as_str()), (b'w', 7, "no memory"));
+    assert!(matches!(hear(ours.as_fd()).expect("the end"), Heard::End));
+    let ours = left();
+    let received = receive(ours.as_fd(), Deadline::now()).expect("a message").expect("a message");
+    assert_eq!((received.letter, received.number), (b'w', 7));
+    assert!(receive(ours.as_fd(), Deadline::now()).expect("the end").is_none());
+}
+
+#[test]
 fn descriptors_that_find_no_number_are_told_from_a_violation() {
     alone::run(
         "sys::io::socket::tests::descriptors_that_find_no_number_are_told_from_a_violation",
