@@ -5,7 +5,7 @@
 //! first argument is that object's address, offered under a name as well.
 
 pub(crate) mod handler_call;
-pub(crate) mod name_set;
+pub(crate) mod name_hashes;
 pub(super) mod other_names;
 
 use crate::error::Result;
@@ -163,9 +163,9 @@ pub(crate) type Found = (ExecutorAddr, bool);
 /// A symbol as LLVM describes it: address, flags, and flags of the target.
 pub(crate) type SymbolDef = (ExecutorAddr, u8, u8);
 
-/// The names that shared libraries define or are bound to, a [set](name_set::NameSet). True if there are other libraries than those of
+/// The [hashes](name_hashes) of names that shared libraries may define or be bound to. True if there are other libraries than those of
 /// any process: these have to find a program's data.
-pub(crate) type LibraryNames = (Bytes, bool);
+pub(crate) type LibraryNames = (Vec<u32>, bool);
 
 remote! {
     /// Reserves a slab striped by protection, from one descriptor for each stripe. The descriptors were sent over the control
@@ -256,10 +256,11 @@ remote! {
     /// low code, narrow variables of a known size are moved below 2 GiB first. The answer has one entry for each symbol,
     /// in order; a missing symbol has none.
     ///
-    /// True for a program whose names come before those of libraries. The libraries' constructors wait until it begins, and the
-    /// answer has the libraries' names.
+    /// The last list is there for a program whose names come before those of libraries: the hashes of its names. The libraries'
+    /// constructors wait until it begins, and the answer has the names that libraries may have, too.
     DylibLookup = "farcall_dylib_lookup":
-        (Vec<String>, Placement, Vec<Wanted>, bool) => (Vec<Option<Found>>, Option<LibraryNames>);
+        (Vec<String>, Placement, Vec<Wanted>, Option<Vec<u32>>)
+            => (Vec<Option<Found>>, Option<LibraryNames>);
 
     /// Opens shared libraries by file name, and looks a symbol up in each of them with its dependencies, until one has it.
     DylibFind = "farcall_dylib_find": (Vec<String>, String) => Option<ExecutorAddr>;

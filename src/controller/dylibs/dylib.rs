@@ -11,7 +11,7 @@ use super::link_report::{LinkReport, LinkStep};
 use super::typed_objects::TypedObjects;
 use super::variables::Variables;
 use crate::ExecutorAddr;
-use crate::call::contract::name_set::NameSet;
+use crate::call::contract::name_hashes::{NameHashes, gnu_hash};
 use crate::call::contract::{
     Placement, ProgramAnnounce, ProgramInitialize, ProgramMain, ProgramStart,
 };
@@ -252,9 +252,9 @@ impl Dylib {
     ///
     /// When a library cannot be opened, or the session is over. None of the libraries belongs to the next link then.
     pub fn open_libraries(&self) -> Result<()> {
-        let (libraries, mut placement, precedes) = {
+        let (libraries, mut placement, preceding) = {
             let mut state = self.lock();
-            (std::mem::take(&mut state.libraries), state.placement, state.precedes)
+            (std::mem::take(&mut state.libraries), state.placement, state.precedes.then(Vec::new))
         };
         if libraries.is_empty() {
             return Ok(());
@@ -264,7 +264,7 @@ impl Dylib {
             libraries.clone(),
             &mut placement,
             Vec::new(),
-            precedes,
+            preceding,
             deadline,
         );
         if opened.is_err() {
@@ -573,8 +573,11 @@ impl Dylib {
             return Ok(requirements);
         }
         let again = libraries.clone();
+        let preceding = precedes.then(|| {
+            graph.announced_names().map(|name| gnu_hash(name.as_bytes())).collect::<Vec<_>>()
+        });
         let mut look_up = |libraries, wanted| {
-            self.session.linker.look_up(libraries, placement, wanted, precedes, deadline)
+            self.session.linker.look_up(libraries, placement, wanted, preceding.clone(), deadline)
         };
         let looked_up = match precedes && !libraries.is_empty() {
             false => look_up(libraries, wanted),
@@ -593,8 +596,8 @@ impl Dylib {
                 self.lock().libraries.splice(..0, again.iter().cloned());
             }
         })?;
-        if let Some((Bytes(names), has_others)) = names {
-            requirements.precedes = Some(NameSet::from_bytes(names));
+        if let Some((hashes, has_others)) = names {
+            requirements.precedes = Some(NameHashes::new(hashes));
             requirements.has_libraries = has_others;
         }
         let mut missing = Vec::new();

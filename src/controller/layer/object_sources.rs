@@ -61,7 +61,7 @@ impl ProcessSymbols {
         let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
         let linker = &self.session.linker;
         let (wanted, found, _) =
-            linker.look_up(Vec::new(), &mut placement, wanted, false, deadline)?;
+            linker.look_up(Vec::new(), &mut placement, wanted, None, deadline)?;
         let found = wanted.into_iter().zip(found).filter_map(|((name, ..), found)| {
             let (address, is_function) = found?;
             let mut symbol = Symbol::exported(address);

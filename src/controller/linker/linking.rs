@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
-use crate::call::contract::name_set::NameSet;
+use crate::call::contract::name_hashes::NameHashes;
 use crate::call::contract::{
     Action, DylibFind, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve,
     LibraryNames, Placement, ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES,
@@ -54,8 +54,8 @@ pub(crate) struct Requirements {
     pub(crate) exits: bool,
     /// Its code finds the names of functions.
     pub(crate) names: bool,
-    /// The names of the executor's shared libraries, if its own come before them.
-    pub(crate) precedes: Option<NameSet>,
+    /// Those of its names that the executor's shared libraries may have, too, if its own come before them.
+    pub(crate) precedes: Option<NameHashes>,
     /// With [`precedes`](Self::precedes): there are libraries that have to find its data.
     pub(crate) has_libraries: bool,
     /// Its code advises the kernel about memory.
@@ -296,11 +296,11 @@ impl Linker {
         libraries: Vec<String>,
         placement: &mut Placement,
         wanted: Vec<Wanted>,
-        precedes: bool,
+        preceding: Option<Vec<u32>>,
         deadline: Deadline,
     ) -> Result<LookedUp> {
         let _span = trace::look_up(wanted.len());
-        let mut query = (libraries, *placement, wanted, precedes);
+        let mut query = (libraries, *placement, wanted, preceding);
         let look_up = |query: &_| {
             let found = self.memory.remote().call_by::<DylibLookup>(query, deadline);
             found.map_err(refused)
@@ -314,7 +314,7 @@ impl Linker {
         };
         if *placement == Placement::Near && query.2.iter().zip(&found).any(is_moved) {
             *placement = Placement::Low;
-            query = (Vec::new(), *placement, query.2, precedes);
+            query = (Vec::new(), *placement, query.2, query.3);
             (found, names) = look_up(&query)?;
         }
         let wanted = query.2;

@@ -13,7 +13,7 @@ use std::ffi::{CStr, c_int, c_void};
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
 
-use crate::call::contract::name_set::gnu_hash;
+use crate::call::contract::name_hashes::gnu_hash;
 use crate::executor::entry::address;
 use crate::limits::PAGE_BYTES;
 use crate::{AddrRange, ExecutorAddr};
@@ -242,31 +242,45 @@ impl LoadedFile {
 
     /// The indices of the symbols of this name that the file defines.
     fn indices_named(&self, name: &CStr) -> Vec<u32> {
-        let mut found = Vec::new();
+        let indices = self.indices_hashed(gnu_hash(name.to_bytes()));
+        indices.filter(|index| self.name_of(&self.symbol(*index)) == name).collect()
+    }
+
+    /// The indices of the symbols that the file defines whose names have this hash. The lowest bit of hashes does not count.
+    fn indices_hashed(&self, hash: u32) -> impl Iterator<Item = u32> {
         let Dynamic { symbols, names, hash_table, .. } = self.dynamic;
-        if symbols == 0 || names == 0 || hash_table == 0 {
-            return found;
-        }
-        // SAFETY: the table starts with four numbers.
-        let [buckets, first, filter_words, _] = unsafe { *pointer::<[u32; 4]>(hash_table) };
-        let hash = gnu_hash(name.to_bytes());
-        let buckets_at = hash_table + 16 + 8 * u64::from(filter_words);
+        let is_empty = symbols == 0 || names == 0 || hash_table == 0;
+        let [buckets, first, filter_words, shift] = match is_empty {
+            true => [0; 4],
+            // SAFETY: the table starts with four numbers.
+            false => unsafe { *pointer::<[u32; 4]>(hash_table) },
+        };
+        let filter_at = hash_table + 16;
+        let is_filtered = |word: u32| {
+            // SAFETY: the index is less than the number of words.
+            let word = unsafe { *pointer::<u64>(filter_at + 8 * u64::from(word)) };
+            [hash, hash.unbounded_shr(shift)].iter().any(|hash| word >> (hash % 64) & 1 == 0)
+        };
+        let is_absent = (hash / 64).checked_rem(filter_words).is_none_or(is_filtered);
+        let buckets_at = filter_at + 8 * u64::from(filter_words);
         let chains_at = buckets_at + 4 * u64::from(buckets);
-        let Some(bucket) = hash.checked_rem(buckets) else { return found };
-        // SAFETY: the index is less than the number of buckets.
-        let mut index = unsafe { *pointer::<u32>(buckets_at + 4 * u64::from(bucket)) };
-        while index >= first && index != 0 {
-            // SAFETY: a bucket's chain is readable up to the entry that ends it.
-            let chain = unsafe { *pointer::<u32>(chains_at + 4 * u64::from(index - first)) };
-            if chain | 1 == hash | 1 && self.name_of(&self.symbol(index)) == name {
-                found.push(index);
+        let mut next = match hash.checked_rem(buckets).filter(|_| !is_absent) {
+            // SAFETY: the index is less than the number of buckets.
+            Some(bucket) => unsafe { *pointer::<u32>(buckets_at + 4 * u64::from(bucket)) },
+            None => 0,
+        };
+        std::iter::from_fn(move || {
+            while next >= first && next != 0 {
+                // SAFETY: a bucket's chain is readable up to the entry that ends it.
+                let chain = unsafe { *pointer::<u32>(chains_at + 4 * u64::from(next - first)) };
+                let index = next;
+                next = if chain & 1 == 1 { 0 } else { next + 1 };
+                if chain | 1 == hash | 1 {
+                    return Some(index);
+                }
             }
-            if chain & 1 == 1 {
-                break;
-            }
-            index += 1;
-        }
-        found
+            None
+        })
     }
 
     /// The load bias, which tells loaded files apart.

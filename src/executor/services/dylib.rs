@@ -36,9 +36,14 @@ const EXPORTED: u8 = 0x10;
 
 impl Serve for DylibLookup {
     fn serve(
-        (libraries, placement, wanted, precedes): (Vec<String>, Placement, Vec<Wanted>, bool),
+        (libraries, placement, wanted, preceding): (
+            Vec<String>,
+            Placement,
+            Vec<Wanted>,
+            Option<Vec<u32>>,
+        ),
     ) -> Result<(Vec<Option<Found>>, Option<LibraryNames>)> {
-        if precedes && !libraries.is_empty() {
+        if preceding.is_some() && !libraries.is_empty() {
             constructors::hold();
         }
         for library in libraries {
@@ -54,7 +59,7 @@ impl Serve for DylibLookup {
         if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
             describe(&mut relocations, (&files, loaded), placement, &wanted, &mut found)?;
         }
-        Ok((found, precedes.then(|| precedence::names_of(&files))))
+        Ok((found, preceding.map(|hashes| precedence::names_among(&files, hashes))))
     }
 }
 

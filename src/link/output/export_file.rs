@@ -49,8 +49,6 @@ pub(crate) fn names_file(
 impl LinkGraph {
     /// The same for the names that this graph defines. It has no addresses yet, and every symbol has a wrong one.
     pub(crate) fn announced_file(&self) -> Vec<u8> {
-        let is_thread = |resolution| matches!(resolution, Resolution::Here { thread: true, .. });
-        let is_named = |global: &Global| !global.hidden && !is_thread(global.resolution);
         let names = self.exports_with(is_named);
         let definition = |weak, callable| {
             let address = ExecutorAddr::new(1);
@@ -59,6 +57,17 @@ impl LinkGraph {
         let names = names.map(|one| (one.name, definition(one.weak, one.callable)));
         file_of(&names.collect::<Vec<_>>())
     }
+
+    /// These names.
+    pub(crate) fn announced_names(&self) -> impl Iterator<Item = &str> {
+        self.exports_with(is_named).map(|one| one.name)
+    }
+}
+
+/// True for what other files may be bound to: neither hidden nor a thread-local.
+fn is_named(global: &Global) -> bool {
+    let is_thread = matches!(global.resolution, Resolution::Here { thread: true, .. });
+    !global.hidden && !is_thread
 }
 
 /// The shared library with these names.

@@ -18,14 +18,13 @@
 //! Invariant: when a program is removed, each word that was bound to it and that still is gets its old value.
 #![allow(unsafe_code, reason = "changes what libraries are bound to")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{CStr, OsString, c_int};
 use std::sync::Once;
 
 use super::ahead::{self, Object};
 use super::name_file::NameFile;
 use super::{allocator, constructors};
-use crate::call::contract::name_set::NameSet;
 use crate::call::contract::{LibraryNames, NamesPrecede, NamesYield, ProgramAnnounce};
 use crate::error::Result;
 use crate::executor::entry::address::pointer;
@@ -108,20 +107,19 @@ impl Serve for NamesYield {
     }
 }
 
-/// The names of the loaded files.
-pub(crate) fn names_of(files: &[LoadedFile]) -> LibraryNames {
+/// Those of a program's names, as hashes, that the loaded files may define or be bound to.
+pub(crate) fn names_among(files: &[LoadedFile], mut hashes: Vec<u32>) -> LibraryNames {
     if !ANNOUNCED.lock().is_empty() {
         // Wrong addresses must not remain.
-        return (Bytes(NameSet::all().into_bytes()), true);
+        return (hashes, true);
     }
-    let mut hashes = Vec::new();
     // The first file is the process's own program.
-    for file in files.iter().skip(1) {
-        file.each_name(|hash| hashes.push(hash));
-    }
-    let mut names = NameSet::with_room(hashes.len());
-    hashes.into_iter().for_each(|hash| names.insert(hash));
-    (Bytes(names.into_bytes()), has_others())
+    let files = files.get(1..).unwrap_or_default();
+    let mut unlisted = HashSet::new();
+    files.iter().for_each(|file| unlisted.extend(file.unlisted()));
+    hashes
+        .retain(|hash| unlisted.contains(hash) || files.iter().any(|file| file.may_define(*hash)));
+    (hashes, has_others())
 }
 
 /// Loads a library that linked code opens with these flags, and binds it to the programs ahead of its constructors. Returns the

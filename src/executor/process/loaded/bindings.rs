@@ -10,7 +10,7 @@ use libc::Elf64_Sym;
 
 use super::{Dynamic, LoadedFile, pointer};
 use crate::ExecutorAddr;
-use crate::call::contract::name_set::gnu_hash;
+use crate::call::contract::name_hashes::gnu_hash;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -77,54 +77,23 @@ impl LoadedFile {
             .collect()
     }
 
-    /// Calls `add` with the hash of each name that the file defines or is bound to.
-    pub(crate) fn each_name(&self, mut add: impl FnMut(u32)) {
+    /// The hashes of the names that are not in the file's GNU hash table: those that it is bound to and does not define, and all of a
+    /// file without such a table.
+    pub(crate) fn unlisted(&self) -> Vec<u32> {
         let Dynamic { hash_table, old_hash_table, .. } = self.dynamic;
-        let hash = |index| gnu_hash(self.name_of(&self.symbol(index)).to_bytes());
+        let hash = |symbol: Elf64_Sym| gnu_hash(self.name_of(&symbol).to_bytes());
         if hash_table == 0 && old_hash_table != 0 {
             // SAFETY: the table starts with the numbers of buckets and of symbols.
             let [_, count] = unsafe { *pointer::<[u32; 2]>(old_hash_table) };
-            (1..count).for_each(|index| add(hash(index)));
-            return;
+            return (1..count).map(|index| hash(self.symbol(index))).collect();
         }
-        self.hashes().for_each(&mut add);
-        let undefined = self.words().map(|word| word.symbol);
-        undefined
-            .filter(|index| !is_defined(&self.symbol(*index)))
-            .for_each(|index| add(hash(index)));
+        let symbols = self.words().map(|word| self.symbol(word.symbol));
+        symbols.filter(|symbol| !is_defined(symbol)).map(hash).collect()
     }
 
-    /// The hashes of the names that the file defines, without their lowest bits.
-    fn hashes(&self) -> impl Iterator<Item = u32> {
-        let (chains, first, mut end) = self.chains();
-        let chain = move |index: u32| {
-            // SAFETY: each symbol of the table has a word, the last one of the last bucket is marked.
-            unsafe { *pointer::<u32>(chains + 4 * u64::from(index - first)) }
-        };
-        if end > first {
-            while chain(end - 1) & 1 == 0 {
-                end += 1;
-            }
-        }
-        (first..end).map(chain)
-    }
-
-    /// The address of the words with hashes, the first symbol that has one, and the symbol behind the start of the last bucket.
-    fn chains(&self) -> (u64, u32, u32) {
-        let hash_table = self.dynamic.hash_table;
-        if hash_table == 0 {
-            return (0, 0, 0);
-        }
-        // SAFETY: the table starts with four numbers.
-        let [buckets, first, filter_words, _] = unsafe { *pointer::<[u32; 4]>(hash_table) };
-        let buckets_at = hash_table + 16 + 8 * u64::from(filter_words);
-        let bucket = |number: u32| {
-            // SAFETY: the number is less than the number of buckets.
-            unsafe { *pointer::<u32>(buckets_at + 4 * u64::from(number)) }
-        };
-        let last = (0..buckets).map(bucket).max().unwrap_or(0);
-        let end = if last >= first && last > 0 { last + 1 } else { first };
-        (buckets_at + 4 * u64::from(buckets), first, end)
+    /// False if the GNU hash table has no name with this hash.
+    pub(crate) fn may_define(&self, hash: u32) -> bool {
+        self.indices_hashed(hash).next().is_some()
     }
 
     /// True if a definition in the program comes before this symbol of the file.
