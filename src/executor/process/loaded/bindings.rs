@@ -77,8 +77,7 @@ impl LoadedFile {
             .collect()
     }
 
-    /// The hashes of the names that are not in the file's GNU hash table: those that it is bound to and does not define, and all of a
-    /// file without such a table.
+    /// The hashes of the names that the file is bound to and does not define. A file without a GNU hash table adds all its names.
     pub(crate) fn unlisted(&self) -> Vec<u32> {
         let Dynamic { hash_table, old_hash_table, .. } = self.dynamic;
         let hash = |symbol: Elf64_Sym| gnu_hash(self.name_of(&symbol).to_bytes());
