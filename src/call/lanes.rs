@@ -265,7 +265,7 @@ impl Lanes {
                 self.finishing.fetch_add(1, Ordering::Relaxed);
                 late(end);
             }
-            _ if self.held().is_some() => self.give_back(end),
+            _ if self.held().is_some() => self.retire(end),
             _ => {
                 let end = Rc::new(end);
                 if !self.hold(&end) {
@@ -419,7 +419,7 @@ impl Lanes {
     /// Gives a lane back that this thread does not hold.
     fn pass_on(&self, end: Rc<LaneEnd>) {
         if let Some(end) = Rc::into_inner(end) {
-            self.give_back(end);
+            self.retire(end);
         }
     }
 
