@@ -583,7 +583,9 @@ impl Dylib {
             false => look_up(libraries, wanted),
             // A library may need names of the program, though most do not.
             true => look_up(libraries, wanted.clone()).or_else(|error| {
-                if error.kind() != ErrorKind::Link {
+                // The words of the dynamic linker.
+                let lacks = error.to_string().contains("undefined symbol");
+                if error.kind() != ErrorKind::Link || !lacks {
                     return Err(error);
                 }
                 let names = (Bytes(graph.announced_file()),);

@@ -13,7 +13,7 @@
 #![allow(unsafe_code, reason = "provides a C function, and writes variables of linked code")]
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Once, OnceLock};
+use std::sync::{Once, RwLock, RwLockReadGuard};
 
 use nix::errno::Errno;
 
@@ -30,7 +30,7 @@ struct Variables {
 }
 
 /// Those of the process's program.
-static VARIABLES: OnceLock<Variables> = OnceLock::new();
+static VARIABLES: RwLock<Option<Variables>> = RwLock::new(None);
 
 /// The number of ranges that are wiped in children.
 const WIPED_MAX: usize = 64;
@@ -42,12 +42,26 @@ static WIPED: [[AtomicU64; 2]; WIPED_MAX] =
 /// Keeps the initial values of a program's variables, before any of its code runs. `stored` bytes of them may not be zero.
 pub(crate) fn keep_initial(range: AddrRange, stored: u64) {
     let bytes = usize::try_from(stored.min(range.bytes())).unwrap_or(0);
-    if range.bytes() == 0 || VARIABLES.get().is_some() {
+    let Ok(mut variables) = VARIABLES.write() else { return };
+    if range.bytes() == 0 || variables.is_some() {
         return;
     }
     // SAFETY: the controller has written the variables, and no code of the program runs yet.
     let initial = unsafe { std::slice::from_raw_parts(pointer::<u8>(range.start), bytes) };
-    let _ = VARIABLES.set(Variables { range, initial: initial.into() });
+    *variables = Some(Variables { range, initial: initial.into() });
+}
+
+/// Forgets the variables in the range of a program that is removed.
+pub(crate) fn forget(range: AddrRange) {
+    let Ok(mut variables) = VARIABLES.write() else { return };
+    if variables.take_if(|variables| variables.range == range).is_some() {
+        keep_in_children(range);
+    }
+}
+
+/// Waits for no lock: in a child its holder may not exist. A link holds it, while no code of the program runs.
+fn variables() -> Option<RwLockReadGuard<'static, Option<Variables>>> {
+    VARIABLES.try_read().ok().filter(|variables| variables.is_some())
 }
 
 /// `madvise` for linked code.
@@ -72,7 +86,7 @@ pub(crate) unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice
         let start = ExecutorAddr::new(start as u64);
         AddrRange::sized(start, bytes as u64)
     });
-    let variables = VARIABLES.get().map(|variables| variables.range);
+    let variables = variables().and_then(|variables| Some(variables.as_ref()?.range));
     let (Some(range), Some(variables)) = (range, variables.filter(|_| is_followed)) else {
         // SAFETY: the caller vouches for the memory.
         return unsafe { libc::madvise(start, bytes, advice) };
@@ -108,7 +122,11 @@ fn page_end(address: ExecutorAddr) -> ExecutorAddr {
 
 /// Gives whole pages of variables their initial values.
 fn reset(range: AddrRange) -> bool {
-    let Some(Variables { range: all, initial }) = VARIABLES.get() else { return false };
+    let variables = variables();
+    let Some(Variables { range: all, initial }) = variables.as_deref().and_then(Option::as_ref)
+    else {
+        return false;
+    };
     let stored = ExecutorAddr::new(all.start.get() + initial.len() as u64);
     let first_zero = page_end(stored).clamp(range.start, range.end);
     zero(AddrRange { start: first_zero, end: range.end });

@@ -117,6 +117,13 @@ pub(crate) fn files() -> (Vec<LoadedFile>, u64) {
     files
 }
 
+/// The shared libraries among the loaded files: neither the process's own program, which comes first, nor the file of this code.
+/// An executor may be embedded as a shared library.
+pub(crate) fn libraries(files: &[LoadedFile]) -> impl Iterator<Item = &LoadedFile> {
+    let own = (self::files as *const c_void).expose_provenance() as u64;
+    files.iter().skip(1).filter(move |file| !file.contains(own))
+}
+
 /// The kind of the symbol `name`, which the dynamic linker has found at `address`.
 pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> SymbolKind {
     let holder = files.iter().find_map(|file| Some((file, file.segment_at(address)?)));

@@ -46,16 +46,17 @@ impl Serve for DylibLookup {
         if preceding.is_some() && !libraries.is_empty() {
             constructors::hold();
         }
+        let gate = preceding.as_ref().and_then(|_| constructors::gate());
         for library in libraries {
-            open(&library)?;
+            open(&library, gate)?;
         }
         let mut found: Vec<Option<Found>> = Vec::with_capacity(wanted.len());
         for (name, required, _) in &wanted {
             found.push(look_up(name, *required).map(|address| (address, false)));
         }
+        choose_versions(&wanted, &mut found);
         let mut relocations = copy_relocations::lock();
         let (files, loaded) = loaded::files();
-        choose_versions(&files, &wanted, &mut found);
         if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
             describe(&mut relocations, (&files, loaded), placement, &wanted, &mut found)?;
         }
@@ -67,7 +68,7 @@ impl Serve for DylibFind {
     fn serve((libraries, name): (Vec<String>, String)) -> Result<Option<ExecutorAddr>> {
         let Ok(name) = CString::new(name) else { return Ok(None) };
         for library in libraries {
-            if let Some(found) = find_in(open(&library)?, &name) {
+            if let Some(found) = find_in(open(&library, None)?, &name) {
                 let current = copy_relocations::lock().current(found.get());
                 return Ok(Some(ExecutorAddr::new(current)));
             }
@@ -83,7 +84,7 @@ impl Serve for DylibOpen {
                 Err(Error::invalid(format!("opening {path} in mode {mode}: no such"))).into()
             );
         }
-        let opened = if path.is_empty() { Ok(()) } else { open(&path).map(drop) };
+        let opened = if path.is_empty() { Ok(()) } else { open(&path, None).map(drop) };
         Ok(opened.map(|()| PROCESS).into())
     }
 }
@@ -134,11 +135,21 @@ impl Serve for NativeLookup {
 
 /// Replaces addresses as the dynamic linker binds a program. A linker has written down the version that the library had then, and the
 /// first file with this version has the symbol. That may be a preloaded library, in which the version is not the default one.
-fn choose_versions(files: &[LoadedFile], wanted: &[Wanted], found: &mut [Option<Found>]) {
-    for ((name, ..), found) in wanted.iter().zip(found) {
-        let (Some((address, _)), Ok(name)) = (found, CString::new(name.as_str())) else { continue };
-        let version = loaded::version_of(files, &name, address.get());
-        if let Some(first) = version.and_then(|version| find_version(&name, version)) {
+fn choose_versions(wanted: &[Wanted], found: &mut [Option<Found>]) {
+    let versions: Vec<_> = {
+        let _lock = copy_relocations::lock();
+        let files = loaded::files().0;
+        let version = |((name, ..), found): (&Wanted, &Option<Found>)| {
+            let (name, (address, _)) = (CString::new(name.as_str()).ok()?, (*found)?);
+            let version = loaded::version_of(&files, &name, address.get())?.to_owned();
+            Some((name, version))
+        };
+        wanted.iter().zip(&*found).map(version).collect()
+    };
+    // Without that lock: a constructor that a thread runs under the dynamic linker's lock may wait for it.
+    for (version, found) in versions.into_iter().zip(found) {
+        let first = version.and_then(|(name, version)| find_version(&name, &version));
+        if let (Some(first), Some((address, _))) = (first, found) {
             *address = first;
         }
     }
@@ -183,9 +194,10 @@ fn describe(
     Ok(())
 }
 
-/// Opens a shared library for the rest of the process's life, and returns its handle. Its symbols are found from then on.
-fn open(path: &str) -> Result<ExecutorAddr> {
-    library::load_ahead(path, constructors::gate());
+/// Opens a shared library for the rest of the process's life, and returns its handle. Its symbols are found from then on. Its
+/// constructors wait at a gate, if there is one.
+fn open(path: &str, gate: Option<u64>) -> Result<ExecutorAddr> {
+    library::load_ahead(path, gate);
     let handle = dlopen(path, libc::RTLD_NOW | libc::RTLD_GLOBAL)?;
     Ok(ExecutorAddr::new(handle.expose_provenance() as u64))
 }

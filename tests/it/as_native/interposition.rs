@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use farcall::link::ObjectFile;
+
 use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
 use crate::testkit::corpus::{self, Build, LOW, PLAIN, gcc};
+use crate::testkit::launch;
 use crate::testkit::process::run_to_end;
 use crate::testkit::{programs, tools};
 
@@ -201,4 +204,20 @@ fn a_collector_keeps_what_static_variables_point_to() {
     let reference = run_to_end(native(&executable, &[]), b"");
     assert_eq!(reference.status, 0, "{reference}");
     assert_same("libgc.a", &reference, &run_to_end(farcall_run(&inputs, &[]), b""));
+}
+
+/// N2, N4: of a program that is removed, libraries and the next program have nothing.
+#[test]
+fn a_removed_program_leaves_nothing_to_the_next_one() {
+    let controller = launch::builder().start().expect("an executor");
+    for value in ["-DVALUE=1", "-DVALUE=2", "-DVALUE=1"] {
+        let flags = ["-O2", "-fPIC", "-fno-builtin", value];
+        let path = corpus::object("as_native/successor.c", gcc(&flags));
+        let object = ObjectFile::parse("successor.o", std::fs::read(path).expect("a file"));
+        let dylib = controller.create_dylib("successor");
+        dylib.precede_libraries();
+        dylib.add_object(&object.expect("an object")).expect("added");
+        assert_eq!(dylib.run_main(&["successor"]).expect("it returns"), 0, "{value}");
+        dylib.clear().expect("cleared");
+    }
 }

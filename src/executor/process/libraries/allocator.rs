@@ -50,6 +50,16 @@ pub(super) fn begin(find: impl Fn(&CStr) -> Option<u64>) {
     }
 }
 
+/// Forgets the allocator of a program that is removed, if it is the one in use.
+pub(super) fn end(find: impl Fn(&CStr) -> Option<u64>) {
+    if find(c"malloc").is_none_or(|malloc| malloc != MALLOC.load(Ordering::Relaxed)) {
+        return;
+    }
+    for function in [&MALLOC, &REALLOC, &USABLE_SIZE, &FREE] {
+        function.store(0, Ordering::Release);
+    }
+}
+
 /// Memory that linked code or a library may free.
 pub(crate) fn allocate(bytes: usize) -> *mut c_void {
     if MALLOC.load(Ordering::Relaxed) == 0 {

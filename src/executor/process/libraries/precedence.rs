@@ -39,6 +39,8 @@ use crate::{AddrRange, ExecutorAddr, Prot};
 /// A program whose names come first.
 struct Program {
     names: AddrRange,
+    /// Its variables.
+    data: AddrRange,
     /// The words that are bound to it: address, value, and the value before.
     words: Vec<(u64, u64, u64)>,
 }
@@ -63,7 +65,7 @@ impl Serve for NamesPrecede {
     fn serve(
         (names, constants, data, stored): (AddrRange, AddrRange, AddrRange, Option<u64>),
     ) -> Result<()> {
-        let mut program = Program { names, words: Vec::new() };
+        let mut program = Program { names, data, words: Vec::new() };
         let file = program.file();
         for (base, library) in &*ANNOUNCED.lock() {
             complete(*base, NameFile::new(library), file);
@@ -77,8 +79,8 @@ impl Serve for NamesPrecede {
         allocator::begin(|name| file.find(name));
         let bound = {
             let _lock = copy_relocations::lock();
-            // The first file is the process's own program.
-            loaded::files().0.iter().skip(1).try_for_each(|file| program.bind(file))
+            let files = loaded::files().0;
+            loaded::libraries(&files).try_for_each(|file| program.bind(file))
         };
         PROGRAMS.lock().push(program);
         bound
@@ -92,7 +94,7 @@ impl Serve for NamesYield {
             programs.iter().position(|one| one.names == names).map(|at| programs.remove(at))
         };
         let Some(program) = program else { return Ok(()) };
-        let _lock = copy_relocations::lock();
+        let lock = copy_relocations::lock();
         for file in &loaded::files().0 {
             let is_ours = |(slot, value, _): &(u64, u64, u64)| {
                 // SAFETY: the file that contains the word is loaded.
@@ -103,6 +105,11 @@ impl Serve for NamesYield {
             let old: Vec<_> = words.map(|(slot, _, old)| (*slot, *old)).collect();
             file.set_words(&old)?;
         }
+        drop(lock);
+        // Behind the words, by which libraries call these functions.
+        let file = program.file();
+        allocator::end(|name| file.find(name));
+        advice::forget(program.data);
         Ok(())
     }
 }
@@ -113,12 +120,10 @@ pub(crate) fn names_among(files: &[LoadedFile], mut hashes: Vec<u32>) -> Library
         // Wrong addresses must not remain.
         return (hashes, true);
     }
-    // The first file is the process's own program.
-    let files = files.get(1..).unwrap_or_default();
-    let mut unlisted = HashSet::new();
-    files.iter().for_each(|file| unlisted.extend(file.unlisted()));
-    hashes
-        .retain(|hash| unlisted.contains(hash) || files.iter().any(|file| file.may_define(*hash)));
+    let libraries: Vec<_> = loaded::libraries(files).collect();
+    let unlisted: HashSet<_> = libraries.iter().flat_map(|library| library.unlisted()).collect();
+    let is_listed = |hash: u32| libraries.iter().any(|library| library.may_define(hash));
+    hashes.retain(|hash| unlisted.contains(hash) || is_listed(*hash));
     (hashes, has_others())
 }
 
