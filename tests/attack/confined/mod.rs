@@ -76,6 +76,7 @@ const ATTACKS: [(&str, &str, Needs); 34] = [
     ("read a file of the user's", "read_file", Needs::Nothing),
     ("share memory with any process (`shmget`)", "share_memory", Needs::Nothing),
     ("make a user namespace", "new_namespace", Needs::Nothing),
+    // A5
     ("make a child of the controller's (`CLONE_PARENT`)", "child_of_controller", Needs::Nothing),
     ("raise a limit that the controller lowered", "raise_limit", Needs::Nothing),
     ("outlive the controller", "outlive_controller", Needs::Nothing),

@@ -1,4 +1,4 @@
-//! `farcall bench --busy` and `--soak`: calls beside neighbours that want the CPU.
+//! U11: `farcall bench --busy` and `--soak`: calls beside neighbours that want the CPU.
 //!
 //! Invariant: no assertion on a time. No neighbour is left behind, however the bench ends.
 

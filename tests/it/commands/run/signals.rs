@@ -13,11 +13,11 @@ use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::process::run_to_end;
 
 /// Starts the program of the arguments behind the signal, and waits until it is ready. Then it sends the signal, and prints how the
-/// program ended and what it wrote. As in an interactive shell, no signal is ignored.
+/// program ended and what it wrote. No signal is ignored, also where `nohup` starts the tests.
 const KILL: &str = r#"
 ulimit -c 0
 signal=$1; out=$2; shift 2
-env --default-signal=INT,QUIT "$@" > "$out" & pid=$!
+env --default-signal "$@" > "$out" & pid=$!
 until grep -q ready "$out"; do sleep 0.01; done
 kill -s "$signal" $pid
 wait $pid 2> /dev/null
