@@ -217,7 +217,7 @@ fn a_removed_program_leaves_nothing_to_the_next_one() {
         let dylib = controller.create_dylib("successor");
         dylib.precede_libraries();
         dylib.add_object(&object.expect("an object")).expect("added");
-        assert_eq!(dylib.run_main(&["successor"]).expect("it returns"), 0, "{value}");
+        assert_eq!(dylib.run_main(["successor"]).expect("it returns"), 0, "{value}");
         dylib.clear().expect("cleared");
     }
 }
