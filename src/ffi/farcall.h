@@ -850,7 +850,7 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive_file(farcall_dylib *dy
     const char *path);
 
 // Opens a shared library in the executor, by file name or path as of dlopen. All dylibs of the controller find its symbols then.
-// FARCALL_REMOTE if it cannot be opened. Sends one message.
+// FARCALL_LINK if it cannot be opened. Sends one message.
 //
 // The path must be a text.
 FARCALL_NODISCARD

@@ -458,7 +458,7 @@ static void dylibs(void) {
     CHECK(value.kind == FARCALL_I32 && value.data.i32 == pid);
     MUST(farcall_controller_open_library(controller, "libz.so.1"));
     CHECK(found(dylib, "zlibVersion") != 0);
-    FAILS(farcall_controller_open_library(controller, "libnowhere.so"), FARCALL_REMOTE);
+    FAILS(farcall_controller_open_library(controller, "libnowhere.so"), FARCALL_LINK);
 
     /* Initializers run once, then main. */
     MUST(farcall_dylib_initialize(dylib));

@@ -194,7 +194,7 @@ pub unsafe extern "C" fn farcall_dylib_add_archive_file(
 }
 
 /// Opens a shared library in the executor, by file name or path as of dlopen. All dylibs of the controller find its symbols then.
-/// FARCALL_REMOTE if it cannot be opened. Sends one message.
+/// FARCALL_LINK if it cannot be opened. Sends one message.
 ///
 /// # Safety
 ///
