@@ -225,7 +225,8 @@ fn read_symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
     };
     let strings = sections.get(sections[table].link as usize)?.content;
     let is_index = |section: &&Section| section.kind == INDICES && section.link as usize == table;
-    let indices = sections.iter().find(is_index).map_or(&[][..], |section| section.content);
+    // A damaged file may have two such tables. The last one counts, as for the linker.
+    let indices = sections.iter().rfind(is_index).map_or(&[][..], |section| section.content);
     let mut symbols = Vec::new();
     for (number, record) in sections[table].content.chunks_exact(24).enumerate() {
         // The first symbol is the null symbol, whatever is written there.
