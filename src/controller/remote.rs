@@ -73,10 +73,13 @@ pub(crate) struct Remote {
     freezes: Mutex<()>,
 }
 
+/// The functions that an executor offers, by name. Each link looks some up.
+pub(crate) type Functions = HashMap<String, ExecutorAddr, foldhash::fast::RandomState>;
+
 /// What an executor has told when it was ready. Copies of it offer the same.
 #[derive(Debug)]
 struct Offered {
-    functions: HashMap<String, ExecutorAddr>,
+    functions: Functions,
     values: HashMap<String, i64>,
     triple: String,
     confinement: Confinement,
@@ -414,7 +417,7 @@ impl Remote {
     }
 
     /// The addresses that the executor offers, by name.
-    pub(crate) fn functions(&self) -> &HashMap<String, ExecutorAddr> {
+    pub(crate) fn functions(&self) -> &Functions {
         &self.offered.functions
     }
 

@@ -99,7 +99,7 @@ impl Controller {
             session: Arc::clone(&self.session),
             name: name.into(),
             plugins: Plugins::default(),
-            linking: LinkLock::default(),
+            linking: LinkLock::new(self.session.remote().origin()),
             typed_objects: OnceLock::new(),
             state: Mutex::default(),
         }
@@ -179,7 +179,7 @@ impl Dylib {
             session: Arc::clone(session),
             name: self.name.clone(),
             plugins: Plugins::default(),
-            linking: LinkLock::default(),
+            linking: LinkLock::new(session.remote().origin()),
             typed_objects: OnceLock::new(),
             state: Mutex::new(state),
         };
@@ -333,26 +333,30 @@ impl Dylib {
         }
         // Of a dead executor no address means anything, linked code or not.
         self.session.remote().check_alive()?;
-        let searched = {
-            let state = self.lock();
-            if state.symbols.get(name).is_some() { Vec::new() } else { state.searched.clone() }
-        };
-        if !searched.is_empty() {
-            let found = self.session.linker.find_in(searched, name);
-            let found = found.map_err(|error| error.during(format_args!("in {}", self.name)))?;
-            if let Some(address) = found.filter(|address| !address.is_null()) {
-                return Ok(address);
-            }
-        }
-        let outcome = match self.lock().symbols.get(name) {
+        let state = self.lock();
+        let outcome = match state.symbols.get(name).copied() {
             Some(definition) if definition.thread => Err(Error::invalid(format!(
                 "{name} is a thread-local, which every thread has at an address of its own; look up a \
                  function that returns its address"
             ))),
             Some(definition) => Ok(definition.address),
-            None => Err(Error::symbols_not_found(vec![name.to_owned()])),
+            None => {
+                let libraries = state.searched.clone();
+                drop(state);
+                self.find_in_libraries(libraries, name)
+            }
         };
         outcome.map_err(|error| error.during(format_args!("in {}", self.name)))
+    }
+
+    /// The address of a symbol of shared libraries, or of those that they need.
+    fn find_in_libraries(&self, libraries: Vec<String>, name: &str) -> Result<ExecutorAddr> {
+        let found = match libraries.is_empty() {
+            true => None,
+            false => self.session.linker.find_in(libraries, name)?,
+        };
+        let found = found.filter(|address| !address.is_null());
+        found.ok_or_else(|| Error::symbols_not_found(vec![name.to_owned()]))
     }
 
     /// Runs the initializers (static constructors) of the links whose initializers have not run.

@@ -12,7 +12,7 @@ use crate::sync::{Condvar, Mutex};
 use crate::sys::origin::Origin;
 
 /// A lock that refuses the thread that holds it already.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LinkLock {
     state: Mutex<State>,
     free: Condvar,
@@ -32,6 +32,11 @@ struct State {
 pub(crate) struct LinkGuard<'a>(&'a LinkLock);
 
 impl LinkLock {
+    /// The lock of a dylib whose session belongs to this process.
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self { state: Mutex::default(), free: Condvar::default(), origin }
+    }
+
     /// Waits until no other thread has the lock. The wait ends when the calls of that thread do.
     ///
     /// # Errors

@@ -246,9 +246,8 @@ impl Drop for InFlightAlloc<'_> {
     fn drop(&mut self) {
         let base = self.slab.base(&self.pages);
         if !base.is_null() {
-            self.memory.forget_names(base);
             // It is allocated, so this cannot fail but in a forked child, whose memory it is not.
-            let _ = self.slab.free(base, false);
+            let _ = self.memory.free_in(self.slab, base, false);
         }
     }
 }

@@ -359,10 +359,25 @@ impl ExecutorMemory {
     }
 
     fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
-        self.remote.origin().check()?;
         let slab = self.slab_of(base);
         let slab =
             slab.ok_or_else(|| Error::invalid(format!("no memory of this session is at {base}")))?;
+        self.free_in(slab, base, actions_have_run)
+    }
+
+    /// Frees an allocation of this slab, and forgets its names. Returns false, and frees nothing, when the executor keeps dealloc actions
+    /// for it that have not run.
+    ///
+    /// # Errors
+    ///
+    /// When no allocation begins at `base`. In a forked child.
+    pub(super) fn free_in(
+        &self,
+        slab: &Slab,
+        base: ExecutorAddr,
+        actions_have_run: bool,
+    ) -> Result<bool> {
+        slab.check_own()?;
         // Before another thread can get the memory.
         self.forget_names(base);
         slab.free(base, actions_have_run)
@@ -377,7 +392,7 @@ impl ExecutorMemory {
     }
 
     /// Forgets the names of memory that will be freed.
-    pub(crate) fn forget_names(&self, base: ExecutorAddr) {
+    fn forget_names(&self, base: ExecutorAddr) {
         // Relaxed: the thread that frees memory knows of its names.
         if self.has_names.load(Ordering::Relaxed) {
             let removed = self.names.lock().remove(&base);

@@ -61,17 +61,13 @@ impl PageTable {
 
     /// Makes pages free. Those of code may have to rest.
     pub(crate) fn free(&mut self, pages: Pages) {
-        let [code, ..] = pages.parts;
-        let rests = match &mut self.resting {
-            Some(resting) if code.count() > 0 => {
-                resting.push_back(code);
-                true
+        for (stripe, part) in pages.parts.into_iter().enumerate() {
+            if part.count() == 0 {
+                continue;
             }
-            _ => false,
-        };
-        for (allocator, part) in self.allocators.iter_mut().zip(pages.parts).skip(rests.into()) {
-            if part.count() > 0 {
-                allocator.free.free(part.first(), part.count());
+            match &mut self.resting {
+                Some(resting) if stripe == Prot::Code.index() => resting.push_back(part),
+                _ => self.allocators[stripe].free.free(part.first(), part.count()),
             }
         }
     }

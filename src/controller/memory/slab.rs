@@ -129,7 +129,7 @@ impl Slab {
         stored: u64,
         pages: &mut Pages,
     ) -> Result<Option<()>> {
-        self.origin.check()?;
+        self.check_own()?;
         let mut table = self.page_table.lock();
         if table.is_frozen {
             return Ok(None);
@@ -139,20 +139,17 @@ impl Slab {
         for (at, bytes) in bytes.into_array().into_iter().enumerate() {
             if bytes > 0 {
                 let stored = if at == Prot::Data.index() { stored } else { bytes };
-                let stripe = &self.stripes[at];
-                let mut found = stripe.allocate(&mut table.allocators[at], bytes, stored);
-                while matches!(found, Ok(None)) && table.wake(at) {
-                    found = stripe.allocate(&mut table.allocators[at], bytes, stored);
-                }
-                match found {
-                    Ok(Some(part)) => {
-                        pages.parts[at] = part;
-                        if at == Prot::Data.index() {
-                            self.tell_data_end(table.allocators[at].backed);
-                        }
+                let part = loop {
+                    match self.stripes[at].allocate(&mut table.allocators[at], bytes, stored) {
+                        Ok(Some(part)) => break part,
+                        Ok(None) if table.wake(at) => {}
+                        Ok(None) => return table.refuse(pages, Prot::ALL[at], None),
+                        Err(error) => return table.refuse(pages, Prot::ALL[at], Some(error)),
                     }
-                    Ok(None) => return table.refuse(pages, Prot::ALL[at], None),
-                    Err(error) => return table.refuse(pages, Prot::ALL[at], Some(error)),
+                };
+                pages.parts[at] = part;
+                if at == Prot::Data.index() {
+                    self.tell_data_end(table.allocators[at].backed);
                 }
             }
         }
@@ -290,10 +287,16 @@ impl Slab {
         stripe.unwrap_or_else(|| panic!("{address} is not in the slab"))
     }
 
-    /// Panics in a forked child: the memory is that of the parent's executor.
+    /// Refuses a forked child: the memory is that of the parent's executor.
+    #[inline]
+    pub(super) fn check_own(&self) -> Result<()> {
+        self.origin.check()
+    }
+
+    /// Panics in a forked child.
     #[inline]
     fn expect_own(&self) {
-        if let Err(error) = self.origin.check() {
+        if let Err(error) = self.check_own() {
             panic!("{error}");
         }
     }
@@ -310,9 +313,8 @@ impl Slab {
     ///
     /// # Errors
     ///
-    /// When no allocation begins at `base`. In a forked child.
-    pub(crate) fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
-        self.origin.check()?;
+    /// When no allocation begins at `base`.
+    pub(super) fn free(&self, base: ExecutorAddr, actions_have_run: bool) -> Result<bool> {
         let page = self.page(base);
         let mut table = self.page_table.lock();
         if table.is_frozen {

@@ -143,15 +143,18 @@ pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> Symbol
     file.symbols_named(name).iter().find_map(of_symbol).unwrap_or(unnamed)
 }
 
-/// The default version of the name in the file at `address`, where the dynamic linker has found the symbol. A linker would bind the
-/// name to it. `None` if that file has no versions of it.
-pub(crate) fn version_of<'a>(
+/// The default version of the name in the file at `address`, where the dynamic linker has found the symbol, if another file defines the
+/// name as well. A linker would bind the name to that version. `None` if the file at `address` has no versions of it.
+pub(crate) fn rival_version<'a>(
     files: &'a [LoadedFile],
     name: &CStr,
     address: u64,
 ) -> Option<&'a CStr> {
-    let holder = files.iter().find(|file| file.segment_at(address).is_some())?;
-    holder.default_version(name)
+    let is_rival = |file: &LoadedFile| !file.contains(address) && file.defines(name);
+    if !files.iter().any(is_rival) {
+        return None;
+    }
+    files.iter().find(|file| file.contains(address))?.default_version(name)
 }
 
 impl LoadedFile {

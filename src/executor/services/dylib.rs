@@ -54,9 +54,16 @@ impl Serve for DylibLookup {
         for (name, required, _) in &wanted {
             found.push(look_up(name, *required).map(|address| (address, false)));
         }
-        choose_versions(&wanted, &mut found);
         let mut relocations = copy_relocations::lock();
-        let (files, loaded) = loaded::files();
+        let (mut files, mut loaded) = loaded::files();
+        let versions = versions_of_several(&files, &wanted, &found);
+        if !versions.is_empty() {
+            // A constructor that a thread runs under the dynamic linker's lock may wait for this one.
+            drop(relocations);
+            choose(versions, &mut found);
+            relocations = copy_relocations::lock();
+            (files, loaded) = loaded::files();
+        }
         if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
             describe(&mut relocations, (&files, loaded), placement, &wanted, &mut found)?;
         }
@@ -133,23 +140,29 @@ impl Serve for NativeLookup {
     }
 }
 
+/// A wanted symbol that several files define: its place among the wanted ones, its name, and the version that it has where the dynamic
+/// linker has found it.
+type Versioned = (usize, CString, CString);
+
+/// The found symbols with versions that other files define as well.
+fn versions_of_several(
+    files: &[LoadedFile],
+    wanted: &[Wanted],
+    found: &[Option<Found>],
+) -> Vec<Versioned> {
+    let version = |(at, ((name, ..), found)): (usize, (&Wanted, &Option<Found>))| {
+        let (name, (address, _)) = (CString::new(name.as_str()).ok()?, (*found)?);
+        let version = loaded::rival_version(files, &name, address.get())?.to_owned();
+        Some((at, name, version))
+    };
+    wanted.iter().zip(found).enumerate().filter_map(version).collect()
+}
+
 /// Replaces addresses as the dynamic linker binds a program. A linker has written down the version that the library had then, and the
 /// first file with this version has the symbol. That may be a preloaded library, in which the version is not the default one.
-fn choose_versions(wanted: &[Wanted], found: &mut [Option<Found>]) {
-    let versions: Vec<_> = {
-        let _lock = copy_relocations::lock();
-        let files = loaded::files().0;
-        let version = |((name, ..), found): (&Wanted, &Option<Found>)| {
-            let (name, (address, _)) = (CString::new(name.as_str()).ok()?, (*found)?);
-            let version = loaded::version_of(&files, &name, address.get())?.to_owned();
-            Some((name, version))
-        };
-        wanted.iter().zip(&*found).map(version).collect()
-    };
-    // Without that lock: a constructor that a thread runs under the dynamic linker's lock may wait for it.
-    for (version, found) in versions.into_iter().zip(found) {
-        let first = version.and_then(|(name, version)| find_version(&name, &version));
-        if let (Some(first), Some((address, _))) = (first, found) {
+fn choose(versions: Vec<Versioned>, found: &mut [Option<Found>]) {
+    for (at, name, version) in versions {
+        if let (Some(first), Some((address, _))) = (find_version(&name, &version), &mut found[at]) {
             *address = first;
         }
     }
