@@ -42,18 +42,31 @@ impl Threads {
         weight: u64,
         work: impl Fn(usize) -> T + Sync,
     ) -> Vec<T> {
+        self.map_with(items, weight, || (), |(), item| work(item))
+    }
+
+    /// As [`map`](Self::map), with a value of each thread's own, such as a buffer, which `work` gets for one item after another.
+    pub(crate) fn map_with<V, T: Send>(
+        self,
+        items: usize,
+        weight: u64,
+        own: impl Fn() -> V + Sync,
+        work: impl Fn(&mut V, usize) -> T + Sync,
+    ) -> Vec<T> {
         let threads = self.count(weight).min(items);
         if threads < 2 {
-            return (0..items).map(work).collect();
+            let mut own = own();
+            return (0..items).map(|item| work(&mut own, item)).collect();
         }
         let next = AtomicU64::new(0);
         let run = || {
+            let mut own = own();
             // Relaxed: the number alone is shared. Results are handed over when the thread is joined.
             let items = std::iter::from_fn(|| {
                 let item = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).ok()?;
                 (item < items).then_some(item)
             });
-            items.map(|item| (item, work(item))).collect::<Vec<_>>()
+            items.map(|item| (item, work(&mut own, item))).collect::<Vec<_>>()
         };
         let mut results = thread::scope(|scope| {
             let start = || thread::Builder::new().spawn_scoped(scope, run);

@@ -2,9 +2,7 @@
 //!
 //! Invariant: no pass changes what a pass before it computed.
 
-use std::ops::Range;
-
-use super::apply::stripes::{self, Applied, Destination};
+use super::apply::stripes::{self, Applied, Piece};
 use super::graph::link_graph::LinkGraph;
 use super::output::function_table::FunctionTable;
 use super::output::image::Image;
@@ -18,8 +16,8 @@ use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
 
-/// What computes the bytes of a piece.
-type Compute<'a> = &'a mut dyn FnMut(&mut [u8]) -> Result<()>;
+/// The bytes of an image that this process keeps, which several threads store.
+type Stripes = [Mutex<Vec<u8>>; Prot::ALL.len()];
 
 /// A part of an image.
 enum Part {
@@ -88,21 +86,31 @@ impl Layout {
         thread_offset: i64,
         store: impl Fn(Prot, u64, &[u8]) + Sync,
     ) -> Result<Image> {
-        if cfg!(debug_assertions) {
-            let mut image = self.fixup(bases, thread_offset)?;
-            for (prot, bytes) in Prot::ALL.into_iter().zip(std::mem::take(&mut image.stripes)) {
-                store(prot, 0, &bytes);
-            }
-            return Ok(image);
-        }
-        let destination = |prot, range: Range<u64>, compute: Compute<'_>| {
-            let bytes = usize::try_from(range.end - range.start);
-            let mut bytes = vec![0; bytes.map_err(|_| Error::link("the image is too large"))?];
-            compute(&mut bytes)?;
-            store(prot, range.start, &bytes);
-            Ok(())
+        let copy = if cfg!(debug_assertions) { Some(self.empty_stripes()?) } else { None };
+        let store = |prot, offset, piece: &[u8]| {
+            store(prot, offset, piece);
+            copy.iter().for_each(|copy| keep(copy, prot, offset, piece));
         };
-        self.compute_to(bases, thread_offset, &destination).map(|(image, _)| image)
+        self.fixup_and_load(bases, thread_offset, store, || {
+            Ok(copy.as_ref().map(taken).unwrap_or_default())
+        })
+    }
+
+    /// As [`fixup_to`](Self::fixup_to). In debug builds `load` gives what was stored, which is checked.
+    pub(crate) fn fixup_and_load(
+        self,
+        bases: [ExecutorAddr; 3],
+        thread_offset: i64,
+        store: impl Fn(Prot, u64, &[u8]) + Sync,
+        load: impl FnOnce() -> Result<[Vec<u8>; 3]>,
+    ) -> Result<Image> {
+        let (mut image, addresses) = self.compute_to(bases, thread_offset, store)?;
+        if cfg!(debug_assertions) {
+            image.stripes = load()?;
+            self.verify(&image, &addresses, bases)?;
+            image.stripes = Default::default();
+        }
+        Ok(image)
     }
 
     /// As [`fixup`](Self::fixup), and then compares the image with the bytes of the objects; `fixup` does so itself in
@@ -116,11 +124,20 @@ impl Layout {
         thread_offset: i64,
     ) -> Result<(Image, Verified)> {
         let (image, addresses) = self.compute(bases, thread_offset)?;
-        let map = LinkMap::new(&self, &addresses, bases.map(ExecutorAddr::get));
-        let verified = verify::verify(&map, &image).map_err(|what| {
-            Error::link(format!("{what} ({WRONG_IMAGE}: report it with the objects)"))
-        })?;
+        let verified = self.verify(&image, &addresses, bases)?;
         Ok((image, verified))
+    }
+
+    fn verify(
+        &self,
+        image: &Image,
+        addresses: &Addresses,
+        bases: [ExecutorAddr; 3],
+    ) -> Result<Verified> {
+        let map = LinkMap::new(self, addresses, bases.map(ExecutorAddr::get));
+        verify::verify(&map, image).map_err(|what| {
+            Error::link(format!("{what} ({WRONG_IMAGE}: report it with the objects)"))
+        })
     }
 
     /// The image, and the addresses that it was computed for.
@@ -129,28 +146,28 @@ impl Layout {
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
     ) -> Result<(Image, Addresses)> {
-        let stripes = self.stored_bytes.map(|bytes| {
-            let bytes = usize::try_from(bytes).map_err(|_| Error::link("the image is too large"));
-            Ok(Mutex::new(vec![0; bytes?]))
-        });
-        let [code, constants, data] = stripes;
-        let stripes = [code?, constants?, data?];
-        let destination = |prot: Prot, range: Range<u64>, compute: Compute<'_>| {
-            // The stripe has the bytes of all pieces.
-            let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap_or(0));
-            compute(&mut stripes[prot.index()].lock()[start..end])
-        };
-        let (mut image, addresses) = self.compute_to(bases, thread_offset, &destination)?;
-        image.stripes = stripes.map(|stripe| std::mem::take(&mut *stripe.lock()));
+        let stripes = self.empty_stripes()?;
+        let store = |prot, offset, piece: &[u8]| keep(&stripes, prot, offset, piece);
+        let (mut image, addresses) = self.compute_to(bases, thread_offset, store)?;
+        image.stripes = taken(&stripes);
         Ok((image, addresses))
     }
 
-    /// As [`compute`](Self::compute), with bytes that are computed in `destination`.
+    /// Zeroes, as many as each stripe stores.
+    fn empty_stripes(&self) -> Result<Stripes> {
+        let [code, constants, data] = self.stored_bytes.map(|bytes| {
+            let bytes = usize::try_from(bytes).map_err(|_| Error::link("the image is too large"));
+            Ok(Mutex::new(vec![0; bytes?]))
+        });
+        Ok([code?, constants?, data?])
+    }
+
+    /// Computes the bytes in pieces, and has each stored. Every link does so, whether its bytes are kept or not.
     fn compute_to(
         &self,
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
-        destination: &impl Destination,
+        store: impl Fn(Prot, u64, &[u8]) + Sync,
     ) -> Result<(Image, Addresses)> {
         // Distances of dynamic thread-locals count from the start of their TLS block.
         let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
@@ -158,12 +175,21 @@ impl Layout {
         let addresses = Addresses::new(self, bases, thread_offset);
         let pieces = stripes::pieces(self);
         let weight = self.stored_bytes.iter().sum();
+        let largest = pieces.iter().map(Piece::bytes).max().unwrap_or(0);
+        let buffer = || Vec::with_capacity(largest);
         // The names come first: they are the largest pieces of work.
-        let parts = self.graph.threads.map(2 + pieces.len(), weight, |item| match item {
+        let make = |buffer: &mut Vec<u8>, item| match item {
             0 => Ok(Part::Names(SymbolTable::collect(self, &addresses))),
             1 => Ok(Part::Functions(FunctionTable::collect(self, &addresses))),
-            piece => pieces[piece - 2].fill(self, &addresses, destination).map(Part::Bytes),
-        });
+            piece => {
+                let piece = &pieces[piece - 2];
+                let (bytes, applied) = piece.compute(self, &addresses, buffer)?;
+                let (prot, offset) = piece.place();
+                store(prot, offset, bytes);
+                Ok(Part::Bytes(applied))
+            }
+        };
+        let parts = self.graph.threads.map_with(2 + pieces.len(), weight, buffer, make);
         let (mut names, mut functions) = (None, FunctionTable::default());
         let mut applied = Applied::default();
         for part in parts {
@@ -177,4 +203,16 @@ impl Layout {
         let image = Image::new(self, &addresses, bases, &applied, symbols);
         Ok((image, addresses))
     }
+}
+
+/// Stores a piece.
+fn keep(stripes: &Stripes, prot: Prot, offset: u64, piece: &[u8]) {
+    // The stripe has the bytes of all pieces.
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    stripes[prot.index()].lock()[start..][..piece.len()].copy_from_slice(piece);
+}
+
+/// What was stored.
+fn taken(stripes: &Stripes) -> [Vec<u8>; Prot::ALL.len()] {
+    stripes.each_ref().map(|stripe| std::mem::take(&mut *stripe.lock()))
 }

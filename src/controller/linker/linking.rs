@@ -19,7 +19,7 @@ use crate::controller::memory::pages::Pages;
 use crate::controller::process::handlers::HandlerTag;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES};
+use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES, STORED_ZERO_FILL_BYTES_MAX};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
 use crate::sync::{AtomicBool, Mutex, Ordering};
@@ -123,13 +123,14 @@ impl<'a> Placed<'a> {
         Ok((image, self.memory))
     }
 
-    /// Makes the image and stores it, without a copy of its bytes.
-    pub(crate) fn fixup_in_place(self) -> Result<(Image, LinkMemory<'a>)> {
+    /// Makes the image and stores it piece by piece. Debug builds read it back and check it.
+    pub(crate) fn fixup_in_pieces(self) -> Result<(Image, LinkMemory<'a>)> {
         let Self { layout, memory } = self;
         let stored = layout.stored_bytes();
-        let store = |prot, offset, piece: &[u8]| memory.store(prot, offset, piece);
-        let image = layout.fixup_to(memory.starts, memory.tls.offset(), store)?;
         memory.clear_around(stored);
+        let store = |prot, offset, piece: &[u8]| memory.store(prot, offset, piece);
+        let load = || memory.load(stored);
+        let image = layout.fixup_and_load(memory.starts, memory.tls.offset(), store, load)?;
         Ok((image, memory))
     }
 
@@ -182,6 +183,34 @@ impl LinkMemory<'_> {
             let lead = self.lead(prot);
             self.allocation.clear_around(prot, lead..lead + in_bytes(stored));
         }
+    }
+
+    /// The stored bytes of the image as its memory has them.
+    ///
+    /// # Errors
+    ///
+    /// When the memory around them is not zero.
+    fn load(&self, stored: [u64; Prot::ALL.len()]) -> Result<[Vec<u8>; Prot::ALL.len()]> {
+        let [code, constants, data] = Prot::ALL.map(|prot| {
+            let part = in_bytes(self.allocation.range(prot).bytes());
+            let start = self.lead(prot);
+            let end = start + in_bytes(stored[prot.index()]);
+            // More zero fill has no memory, and a load would give it some.
+            let is_backed = part - end <= in_bytes(STORED_ZERO_FILL_BYTES_MAX);
+            let seen = if is_backed { part } else { end.next_multiple_of(in_bytes(PAGE_BYTES)) };
+            let mut bytes = self.allocation.load(prot, seen);
+            let is_outside = |at: &usize| !(start..end).contains(at);
+            if let Some(at) = (0..seen).filter(is_outside).find(|at| bytes[*at] != 0) {
+                return Err(Error::link(format!(
+                    "byte {at} of {part} bytes of {prot:?} memory is {:#x}, and the image has bytes {start} to {end} only (the \
+                     linker left what was there before: report it with the objects)",
+                    bytes[at]
+                )));
+            }
+            bytes.truncate(end);
+            Ok(bytes.split_off(start))
+        });
+        Ok([code?, constants?, data?])
     }
 
     /// The bytes of a part before the image, which may be aligned to more than a page.

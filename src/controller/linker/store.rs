@@ -46,7 +46,7 @@ impl Linker {
         let stored_bytes = placed.stored_data_bytes();
         let is_looked_at = !plugins.is_empty() || keeps_bytes;
         let (mut image, memory) =
-            if is_looked_at { placed.fixup()? } else { placed.fixup_in_place()? };
+            if is_looked_at { placed.fixup()? } else { placed.fixup_in_pieces()? };
         fixed_up(&mut image)?;
         let fixup = begun.elapsed();
 

@@ -167,6 +167,12 @@ impl<'a> InFlightAlloc<'a> {
         stripe.clear_around(part, kept);
     }
 
+    /// The first `bytes` bytes of the part with this protection as they are now.
+    pub(crate) fn load(&self, prot: Prot, bytes: usize) -> Vec<u8> {
+        let (stripe, part) = self.slab.pages_of(&self.pages, prot);
+        stripe.load(part, bytes)
+    }
+
     /// Names functions in this memory: messages about crashes say them, with the name of an object. The names go with the memory.
     /// A second list takes the place of the first one. Sends no message.
     ///

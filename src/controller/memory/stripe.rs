@@ -169,6 +169,13 @@ impl Stripe {
         self.segment.zero(start + kept.end, dirty.saturating_sub(kept.end));
     }
 
+    /// The first `bytes` bytes of pages as they are now.
+    pub(super) fn load(&self, part: Part, bytes: usize) -> Vec<u8> {
+        let (start, mut loaded) = (in_bytes(part.first()), Vec::new());
+        self.segment.append_to(&(start..start + bytes), &mut loaded);
+        loaded
+    }
+
     /// The first of these pages in this process; null when there are none.
     pub(super) fn start(&self, part: Part) -> *mut u8 {
         if part.count() == 0 {

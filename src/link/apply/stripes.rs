@@ -1,9 +1,10 @@
 //! The bytes of the three stripes, in pieces.
 //!
-//! A thread copies the blocks of a piece into a buffer, computes their fields while they are in its cache, and hands the piece
-//! over. Several threads share the pieces of a large image.
+//! A thread copies the blocks of a piece into its buffer, computes their fields while they are in its cache, and hands the piece
+//! over. It does not compute them in the executor's memory: the executor may change data there, and the linker would read it
+//! back. A part of a large section without relocations is handed over from the file. Several threads share the pieces of a large image.
 //!
-//! Invariant: every stored block is in one piece, and each of its relocations is applied once.
+//! Invariant: every stored byte is in one piece, and each relocation is applied once.
 
 use std::ops::{AddAssign, Range};
 
@@ -33,40 +34,52 @@ pub(in crate::link) struct Piece {
     bytes: Range<u64>,
 }
 
-/// Where pieces go: it takes the stripe of a piece and its range there, and has the bytes computed in memory that is zero before.
-pub(in crate::link) trait Destination:
-    Fn(Prot, Range<u64>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> + Sync
-{
-}
-
-impl<F> Destination for F where
-    F: Fn(Prot, Range<u64>, &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> + Sync
-{
-}
-
 impl Piece {
-    /// Computes the bytes of the piece's blocks in `destination`.
+    /// The stripe of the piece, and its offset there.
+    pub(in crate::link) fn place(&self) -> (Prot, u64) {
+        (self.prot, self.bytes.start)
+    }
+
+    /// How many bytes it has.
+    pub(in crate::link) fn bytes(&self) -> usize {
+        usize::try_from(self.bytes.end - self.bytes.start).unwrap_or(usize::MAX)
+    }
+
+    /// The bytes of the piece, which are in `buffer` or in a file.
     ///
     /// # Errors
     /// A relocation cannot reach its target, or a stub its GOT entry; the message says which and how to compile for it.
-    pub(in crate::link) fn fill(
+    pub(in crate::link) fn compute<'a>(
         &self,
-        layout: &Layout,
+        layout: &'a Layout,
         addresses: &Addresses,
-        destination: &impl Destination,
-    ) -> Result<Applied> {
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<(&'a [u8], Applied)> {
         let mut applied = Applied::default();
+        if let Some(part) = self.part_of_file(layout) {
+            return Ok((part, applied));
+        }
         let Piece { prot, blocks, bytes: range } = self;
-        destination(*prot, range.clone(), &mut |bytes| {
-            if *prot == Prot::Code {
-                bytes.fill(x86_64::CODE_PADDING);
-            }
-            for at in blocks.clone() {
-                compute_part(layout, addresses, at, range, bytes, &mut applied)?;
-            }
-            Ok(())
-        })?;
-        Ok(applied)
+        buffer.clear();
+        buffer.resize(self.bytes(), if *prot == Prot::Code { x86_64::CODE_PADDING } else { 0 });
+        for at in blocks.clone() {
+            compute_part(layout, addresses, at, range, buffer, &mut applied)?;
+        }
+        Ok((buffer, applied))
+    }
+
+    /// The bytes of a piece that was cut out of a section and has nothing else.
+    fn part_of_file<'a>(&self, layout: &'a Layout) -> Option<&'a [u8]> {
+        let block = &layout.blocks[self.blocks.start];
+        let Range { start, end } = self.bytes;
+        let Content::Section { input, section } = block.content else { return None };
+        let is_inside = start >= block.offset && end - block.offset <= block.bytes;
+        if !is_inside || end - start == block.bytes {
+            return None;
+        }
+        let object = &layout.graph.inputs[input as usize].object;
+        let [from, to] = [start, end].map(|at| usize::try_from(at - block.offset));
+        object.content(object.section(section)).get(from.ok()?..to.ok()?)
     }
 }
 

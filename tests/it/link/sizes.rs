@@ -7,6 +7,7 @@ use std::process::Command;
 use farcall::controller::Controller;
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr, PerProt};
+use farcall_bench::TinyObject;
 
 use crate::commands::native::{farcall_run, program, same_as_native};
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
@@ -63,6 +64,33 @@ fn zero_fill_that_was_written_is_zero_in_the_next_link() {
     }
     assert!(places.windows(2).all(|pair| pair[0] == pair[1]), "{places:?}");
     assert!(peak(&controller) < 64 * MIB, "{} bytes", peak(&controller));
+}
+
+/// An image that is aligned to more than a page starts behind the start of its memory.
+#[test]
+fn zeroes_surround_an_image_in_memory_that_was_used() {
+    let controller = launch::controller();
+    let access = controller.memory_access();
+    let ones = launch::tiny_object(&TinyObject::new().variable("ones", &[0xff; 0x48000]));
+    let mixed = object("aligned_zeroes.s");
+    for _ in 0..3 {
+        let dylib = controller.create_dylib("d");
+        dylib.add_object(&ones).expect("added");
+        let used = dylib.lookup("ones").expect("defined");
+        assert_eq!(access.read::<u64>(&[used]).expect("readable"), [u64::MAX]);
+        dylib.clear().expect("removed");
+
+        let dylib = controller.create_dylib("d");
+        dylib.add_object(&mixed).expect("added");
+        let word = dylib.lookup("word").expect("defined");
+        let zeroes = dylib.lookup("zeroes").expect("defined");
+        let words = (0..0x6000 / 8).map(|at| zeroes.checked_add(8 * at).expect("an address"));
+        let words: Vec<ExecutorAddr> = words.collect();
+        assert_eq!(access.read::<u64>(&[word]).expect("readable"), [7]);
+        let found = access.read::<u64>(&words).expect("readable");
+        assert!(found.iter().all(|word| *word == 0), "bytes of the link before");
+        dylib.clear().expect("removed");
+    }
 }
 
 #[test]

@@ -2,5 +2,6 @@
 
 mod dynamic_threads;
 mod handler_stub;
+mod pieces;
 mod relocations;
 mod thread_locals;
