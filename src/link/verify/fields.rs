@@ -4,7 +4,9 @@
 //! Each field is decoded as the processor or a program would use it. A branch is followed, through a stub if
 //! there is one; a load from the GOT is looked up.
 //!
-//! Invariant: relocations are numbers here, and no table is shared with the linker.
+//! Invariant: no table is shared with the linker.
+
+use object::elf::{self, RelocationType};
 
 use super::link_map::{LinkMap, MappedExternal};
 use super::memory::{CODE, Memory};
@@ -32,14 +34,45 @@ pub(super) struct Field<'v> {
     pub(super) is_tolerant: bool,
 }
 
+/// The numbers by which some assemblers marked branches with a `bnd` prefix. The processor supplement has taken them back.
+const R_X86_64_PC32_BND: RelocationType = RelocationType(39);
+const R_X86_64_PLT32_BND: RelocationType = RelocationType(40);
+
 /// The size of the field of a relocation; `None` for a relocation that objects do not have.
-pub(super) fn field_bytes(kind: u32) -> Option<u64> {
+pub(super) fn field_bytes(kind: RelocationType) -> Option<u64> {
     Some(match kind {
-        14 | 15 => 1,
-        12 | 13 => 2,
-        2 | 3 | 4 | 9 | 10 | 11 | 19..=23 | 26 | 32 | 34 | 39..=42 => 4,
-        1 | 17 | 18 | 24 | 25 | 27..=31 | 33 => 8,
-        35 => 0,
+        elf::R_X86_64_8 | elf::R_X86_64_PC8 => 1,
+        elf::R_X86_64_16 | elf::R_X86_64_PC16 => 2,
+        elf::R_X86_64_PC32
+        | elf::R_X86_64_GOT32
+        | elf::R_X86_64_PLT32
+        | elf::R_X86_64_GOTPCREL
+        | elf::R_X86_64_32
+        | elf::R_X86_64_32S
+        | elf::R_X86_64_TLSGD
+        | elf::R_X86_64_TLSLD
+        | elf::R_X86_64_DTPOFF32
+        | elf::R_X86_64_GOTTPOFF
+        | elf::R_X86_64_TPOFF32
+        | elf::R_X86_64_GOTPC32
+        | elf::R_X86_64_SIZE32
+        | elf::R_X86_64_GOTPC32_TLSDESC
+        | R_X86_64_PC32_BND
+        | R_X86_64_PLT32_BND
+        | elf::R_X86_64_GOTPCRELX
+        | elf::R_X86_64_REX_GOTPCRELX => 4,
+        elf::R_X86_64_64
+        | elf::R_X86_64_DTPOFF64
+        | elf::R_X86_64_TPOFF64
+        | elf::R_X86_64_PC64
+        | elf::R_X86_64_GOTOFF64
+        | elf::R_X86_64_GOT64
+        | elf::R_X86_64_GOTPCREL64
+        | elf::R_X86_64_GOTPC64
+        | elf::R_X86_64_GOTPLT64
+        | elf::R_X86_64_PLTOFF64
+        | elf::R_X86_64_SIZE64 => 8,
+        elf::R_X86_64_TLSDESC_CALL => 0,
         _ => return None,
     })
 }
@@ -70,25 +103,34 @@ impl Fields<'_, '_> {
         };
         let wanted = target.wrapping_add_signed(addend);
         match kind {
-            1 => same(wanted, self.unsigned::<8>(place)?),
-            10 => same(wanted, self.unsigned::<4>(place)?),
-            11 => same(wanted, self.signed::<4>(place)?),
-            12 => self.either::<2>(place, wanted),
-            14 => self.either::<1>(place, wanted),
-            13 => same(wanted, place.wrapping_add(self.signed::<2>(place)?)),
-            15 => same(wanted, place.wrapping_add(self.signed::<1>(place)?)),
-            24 => same(wanted, place.wrapping_add(self.unsigned::<8>(place)?)),
-            2 | 39 if is_branch(field) => self.branch(place, target, addend),
-            2 | 39 => same(wanted, place.wrapping_add(self.signed::<4>(place)?)),
-            4 | 40 => self.branch(place, target, addend),
-            25 | 31 => same(wanted, got.wrapping_add(self.unsigned::<8>(place)?)),
-            26 | 29 => {
-                let found =
-                    if kind == 26 { self.signed::<4>(place)? } else { self.unsigned::<8>(place)? };
+            elf::R_X86_64_64 => same(wanted, self.unsigned::<8>(place)?),
+            elf::R_X86_64_32 => same(wanted, self.unsigned::<4>(place)?),
+            elf::R_X86_64_32S => same(wanted, self.signed::<4>(place)?),
+            elf::R_X86_64_16 => self.either::<2>(place, wanted),
+            elf::R_X86_64_8 => self.either::<1>(place, wanted),
+            elf::R_X86_64_PC16 => same(wanted, place.wrapping_add(self.signed::<2>(place)?)),
+            elf::R_X86_64_PC8 => same(wanted, place.wrapping_add(self.signed::<1>(place)?)),
+            elf::R_X86_64_PC64 => same(wanted, place.wrapping_add(self.unsigned::<8>(place)?)),
+            elf::R_X86_64_PC32 | R_X86_64_PC32_BND if is_branch(field) => {
+                self.branch(place, target, addend)
+            }
+            elf::R_X86_64_PC32 | R_X86_64_PC32_BND => {
+                same(wanted, place.wrapping_add(self.signed::<4>(place)?))
+            }
+            elf::R_X86_64_PLT32 | R_X86_64_PLT32_BND => self.branch(place, target, addend),
+            elf::R_X86_64_GOTOFF64 | elf::R_X86_64_PLTOFF64 => {
+                same(wanted, got.wrapping_add(self.unsigned::<8>(place)?))
+            }
+            elf::R_X86_64_GOTPC32 | elf::R_X86_64_GOTPC64 => {
+                let found = if kind == elf::R_X86_64_GOTPC32 {
+                    self.signed::<4>(place)?
+                } else {
+                    self.unsigned::<8>(place)?
+                };
                 same(got.wrapping_add_signed(addend), place.wrapping_add(found))
             }
-            32 | 33 => {
-                let found = if kind == 32 {
+            elf::R_X86_64_SIZE32 | elf::R_X86_64_SIZE64 => {
+                let found = if kind == elf::R_X86_64_SIZE32 {
                     self.unsigned::<4>(place)?
                 } else {
                     self.unsigned::<8>(place)?
@@ -96,15 +138,34 @@ impl Fields<'_, '_> {
                 let size = self.names.size(field.object, symbol);
                 same(size.ok_or("it has no size")?.wrapping_add_signed(addend), found)
             }
-            3 | 9 | 27 | 28 | 30 => {
-                let is_wide = matches!(kind, 27 | 28 | 30);
+            elf::R_X86_64_GOT32
+            | elf::R_X86_64_GOTPCREL
+            | elf::R_X86_64_GOT64
+            | elf::R_X86_64_GOTPCREL64
+            | elf::R_X86_64_GOTPLT64 => {
+                let is_wide = matches!(
+                    kind,
+                    elf::R_X86_64_GOT64 | elf::R_X86_64_GOTPCREL64 | elf::R_X86_64_GOTPLT64
+                );
                 let found =
                     if is_wide { self.unsigned::<8>(place)? } else { self.signed::<4>(place)? };
-                let base = if matches!(kind, 9 | 28) { place } else { got };
+                let base = if matches!(kind, elf::R_X86_64_GOTPCREL | elf::R_X86_64_GOTPCREL64) {
+                    place
+                } else {
+                    got
+                };
                 self.entry(base.wrapping_add(found).wrapping_sub(addend.cast_unsigned()), target)
             }
-            41 | 42 => self.got_load(field, target),
-            17..=23 | 34 | 35 => self.check_thread(field, target),
+            elf::R_X86_64_GOTPCRELX | elf::R_X86_64_REX_GOTPCRELX => self.got_load(field, target),
+            elf::R_X86_64_DTPOFF64
+            | elf::R_X86_64_TPOFF64
+            | elf::R_X86_64_TLSGD
+            | elf::R_X86_64_TLSLD
+            | elf::R_X86_64_DTPOFF32
+            | elf::R_X86_64_GOTTPOFF
+            | elf::R_X86_64_TPOFF32
+            | elf::R_X86_64_GOTPC32_TLSDESC
+            | elf::R_X86_64_TLSDESC_CALL => self.check_thread(field, target),
             _ => Err("the checker does not know this relocation".to_owned()),
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: shares nothing with the linker's reader, and panics for no input.
 
+use object::elf::{self, RelocationType};
+
 use super::Fault;
 
 /// The tables of an object file, at their ELF indices.
@@ -62,7 +64,7 @@ pub(super) enum Home {
 #[derive(Clone, Copy)]
 pub(super) struct Relocation {
     pub(super) offset: u64,
-    pub(super) kind: u32,
+    pub(super) kind: RelocationType,
     pub(super) symbol: usize,
     pub(super) addend: i64,
 }
@@ -123,10 +125,11 @@ impl<'a> Raw<'a> {
             // A chunk has 24 bytes, so no field is missing.
             let word = |at| u64_at(record, at).unwrap_or_default();
             let half = |at| u32_at(record, at).unwrap_or_default();
-            let (kind, symbol) = (half(8), half(12) as usize);
+            let (kind, symbol) = (RelocationType(half(8)), half(12) as usize);
             Relocation { offset: word(0), kind, symbol, addend: word(16).cast_signed() }
         });
-        let mut relocations: Vec<Relocation> = relocations.filter(|one| one.kind != 0).collect();
+        let mut relocations: Vec<Relocation> =
+            relocations.filter(|one| one.kind != elf::R_X86_64_NONE).collect();
         relocations.sort_by_key(|relocation| relocation.offset);
         relocations
     }

@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use object::elf;
+
 use super::fields::{Field, Fields};
 use super::names::{Meaning, Object};
 use super::raw::{NO_BITS, Relocation, Section, THREAD};
@@ -30,9 +32,9 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
     let end = offset + 4;
     Some(match kind {
         // lea x(%rip),%rdi and a call; the first may have a prefix
-        19 | 20 => {
+        elf::R_X86_64_TLSGD | elf::R_X86_64_TLSLD => {
             let first = field.checked_sub(4).and_then(|at| code.get(at));
-            let is_long = kind == 19 && first == Some(&0x66);
+            let is_long = kind == elf::R_X86_64_TLSGD && first == Some(&0x66);
             let call = match behind {
                 [0xe8, ..] => 5,
                 [0x67, 0xe8, ..] | [0xff, 0x15, ..] => 6,
@@ -46,9 +48,9 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
             offset.checked_sub(if is_long { 4 } else { 3 })?..end + call
         }
         // An instruction of seven bytes.
-        22 | 34 => offset.checked_sub(3)?..end,
+        elf::R_X86_64_GOTTPOFF | elf::R_X86_64_GOTPC32_TLSDESC => offset.checked_sub(3)?..end,
         // call *(%rax)
-        35 => offset..offset + 2,
+        elf::R_X86_64_TLSDESC_CALL => offset..offset + 2,
         _ => return None,
     })
 }
@@ -61,7 +63,9 @@ pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Re
             call = None;
             return false;
         }
-        if let (19 | 20, Some(window)) = (relocation.kind, window(code, relocation)) {
+        if let (elf::R_X86_64_TLSGD | elf::R_X86_64_TLSLD, Some(window)) =
+            (relocation.kind, window(code, relocation))
+        {
             // The call ends with its field. In the large code model two instructions follow the field.
             let is_far = window.end == relocation.offset + 4 + 15;
             call = Some(window.end - if is_far { 13 } else { 4 });
@@ -113,20 +117,28 @@ impl Fields<'_, '_> {
         let place = field.place;
         let with_addend = offset.wrapping_add_signed(addend);
         let is_code = !field.code.is_empty();
-        let module = if kind == 20 { self.map.tls_module } else { self.tls_module(field)? };
+        let module =
+            if kind == elf::R_X86_64_TLSLD { self.map.tls_module } else { self.tls_module(field)? };
         match (kind, module) {
-            (17 | 21, module) if module != self.map.tls_module => {
+            (elf::R_X86_64_DTPOFF64 | elf::R_X86_64_DTPOFF32, module)
+                if module != self.map.tls_module =>
+            {
                 return Err("it is a distance in the TLS block of another link".to_owned());
             }
-            (18 | 22 | 23, Some(module)) => {
+            (
+                elf::R_X86_64_TPOFF64 | elf::R_X86_64_GOTTPOFF | elf::R_X86_64_TPOFF32,
+                Some(module),
+            ) => {
                 return Err(format!(
                     "it wants a constant offset of what is in TLS module {module}"
                 ));
             }
-            (19, Some(module)) => return self.check_call(field, module, offset),
-            (20, Some(module)) => return self.check_call(field, module, 0),
-            (34, Some(module)) => return self.check_descriptor(field, module, offset),
-            (35, Some(_)) => {
+            (elf::R_X86_64_TLSGD, Some(module)) => return self.check_call(field, module, offset),
+            (elf::R_X86_64_TLSLD, Some(module)) => return self.check_call(field, module, 0),
+            (elf::R_X86_64_GOTPC32_TLSDESC, Some(module)) => {
+                return self.check_descriptor(field, module, offset);
+            }
+            (elf::R_X86_64_TLSDESC_CALL, Some(_)) => {
                 let found = self.memory.read::<2>(place);
                 let is_call = found == Some([0xff, 0x10]);
                 return is_call
@@ -137,22 +149,28 @@ impl Fields<'_, '_> {
         }
         match kind {
             // Code adds them to the thread pointer or to the TLS block; it has no other address.
-            17 | 21 => {
+            elf::R_X86_64_DTPOFF64 | elf::R_X86_64_DTPOFF32 => {
                 let start = if is_code { 0 } else { self.map.threads.unwrap_or_default().1 };
-                self.check_offset(place, kind == 17, with_addend.wrapping_sub(start))
+                self.check_offset(
+                    place,
+                    kind == elf::R_X86_64_DTPOFF64,
+                    with_addend.wrapping_sub(start),
+                )
             }
-            18 | 23 => self.check_offset(place, kind == 18, with_addend),
-            19 | 20 => {
-                let wanted = if kind == 19 { offset } else { 0 };
+            elf::R_X86_64_TPOFF64 | elf::R_X86_64_TPOFF32 => {
+                self.check_offset(place, kind == elf::R_X86_64_TPOFF64, with_addend)
+            }
+            elf::R_X86_64_TLSGD | elf::R_X86_64_TLSLD => {
+                let wanted = if kind == elf::R_X86_64_TLSGD { offset } else { 0 };
                 let (_, code) = self.rewritten(field)?;
                 let found = executed(&code).ok_or_else(|| format!("it became {code:02x?}"))?;
                 same(wanted, found)
             }
-            22 | 34 => {
+            elf::R_X86_64_GOTTPOFF | elf::R_X86_64_GOTPC32_TLSDESC => {
                 let old = before(field);
                 let new = old.and_then(|_| self.memory.read::<3>(place.wrapping_sub(3)));
                 let found = self.signed::<4>(place)?;
-                if kind == 22 && old == new {
+                if kind == elf::R_X86_64_GOTTPOFF && old == new {
                     return self
                         .entry(place.wrapping_add_signed(-addend).wrapping_add(found), offset);
                 }
@@ -164,7 +182,7 @@ impl Fields<'_, '_> {
                 }
                 same(offset, found)
             }
-            35 => match self.memory.read::<2>(place) {
+            elf::R_X86_64_TLSDESC_CALL => match self.memory.read::<2>(place) {
                 Some([0x66, 0x90]) => Ok(()),
                 other => Err(format!("the call became {other:02x?}")),
             },

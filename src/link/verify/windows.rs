@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use object::elf;
+
 use super::Fault;
 use super::fields::field_bytes;
 use super::raw::Relocation;
@@ -31,7 +33,9 @@ impl Windows {
             let to = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
             let rewritten = match kind {
                 _ if code.is_empty() => None,
-                41 | 42 => Some(offset.saturating_sub(2)..offset.saturating_add(size)),
+                elf::R_X86_64_GOTPCRELX | elf::R_X86_64_REX_GOTPCRELX => {
+                    Some(offset.saturating_sub(2)..offset.saturating_add(size))
+                }
                 _ => threads::window(code, relocation),
             };
             let Range { start: first, end } =
