@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `arch` | | Says what x86-64 relocations mean, and reads and writes the code around them. |
 //! | `read` | 1 | [`ObjectFile::parse`] and [`Archive::parse`] read and check each file once; [`ObjectCache`] keeps what it has read. |
+//! | `build` | | [`ObjectBuilder`] makes such an object of machine code that a program has emitted itself. |
 //! | `graph` | 2 | [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names: strong, weak, common, COMDAT. |
 //! | | 3 | [`LinkGraph::dependencies`] says which names need which. |
 //! | | 4 | [`LinkGraph::undefined`] lists the missing names; [`LinkGraph::define_external`] takes their addresses. |
@@ -32,6 +33,7 @@
 
 mod apply;
 mod arch;
+mod build;
 #[cfg(any(test, feature = "internals"))]
 #[doc(hidden)]
 pub mod fuzz;
@@ -46,6 +48,9 @@ mod verify;
 
 pub(crate) use arch::handler_stub::handler_object;
 pub(crate) use arch::stub_page::StubPage;
+pub use build::frame::{CalleeSaved, Frame};
+pub use build::object_builder::ObjectBuilder;
+pub use build::part::ObjectPart;
 pub use bytes::Bytes as FileBytes;
 pub(crate) use graph::archives::Archives;
 pub use graph::dependencies::Dependencies;

@@ -9,6 +9,7 @@ use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 
 mod apply;
+mod build;
 mod graph;
 mod output;
 mod place;

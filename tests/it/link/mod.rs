@@ -1,6 +1,7 @@
 //! What links, compared with the native program of the same objects.
 
 pub(crate) mod definitions;
+pub(crate) mod hand_made;
 pub(crate) mod indirect;
 pub(crate) mod libraries;
 pub(crate) mod link_time;
