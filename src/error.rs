@@ -243,6 +243,12 @@ impl Error {
         self
     }
 
+    /// The same error, with another one's message behind its own, and with the death that the other one reports.
+    pub(crate) fn with_death_of(mut self, other: &Error) -> Self {
+        self.0.death = other.0.death.clone();
+        self.and(other)
+    }
+
     /// Both outcomes as one.
     pub(crate) fn join(first: Result<()>, second: Result<()>) -> Result<()> {
         match (first, second) {

@@ -88,7 +88,7 @@ mod layer;
 mod linker;
 pub mod memory;
 pub mod plugin;
-mod process;
+pub(crate) mod process;
 pub mod profile;
 mod published;
 mod region;

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::process::crash_reports::CrashReports;
+use super::process::hello;
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words;
 use super::process::supervisor::Supervisor;
@@ -114,6 +115,7 @@ impl Remote {
         }
         let functions = symbols.into_iter().collect();
         let values: HashMap<String, i64> = numbers.into_iter().collect();
+        opener.meet(hello::features(&values)?);
         let enforced = values.get(ENFORCED).copied().unwrap_or(0);
         let enforced = Enforced::from_number(confinement.level(), enforced);
         let offered = Arc::new(Offered { functions, values, triple, confinement, is_debuggable });

@@ -2,20 +2,25 @@
 //!
 //! Invariant: each returns for every input; a panic, or more memory than `tests/coverage_fuzz` allows, is a fault.
 
-use crate::deadline::Deadline;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use crate::AddrRange;
+use crate::controller::process::lane_opener::LaneOpener;
 use crate::controller::profile::jit_records::{Records, closing};
+use crate::deadline::Deadline;
+use crate::error::ErrorKind;
 use crate::link::Image;
 use crate::link::fuzz::{Attempt, debug_file};
 use crate::sync::AtomicU64;
 use crate::transport::{Incoming, Stream, Transport};
 use crate::wire::Kind;
+use crate::wire::control::{ControlMessage, MESSAGE_BYTES_MAX};
 use crate::wire::frame::HEADER_BYTES;
 use crate::wire::frame_reader::FrameReader;
+use crate::wire::layout::VERSION;
 
 /// Takes frames out of bytes that come in pieces of this size, as an embedded session does. Returns how many those are.
 ///
@@ -80,6 +85,57 @@ pub fn stream(bytes: &[u8], calls: u8) -> usize {
         }
     }
     count
+}
+
+/// A message of the control socket: any of its forms, by number.
+#[must_use]
+pub fn control_message(form: usize, numbers: u64) -> Vec<u8> {
+    let forms = ControlMessage::FORMS;
+    let form = forms[form % forms.len()];
+    let mut bytes = vec![form.letter];
+    bytes.resize(form.bytes, numbers.to_le_bytes()[0]);
+    // The first number of a few is a version.
+    if let Some(version) = bytes[1..].first_chunk_mut::<8>() {
+        *version = if numbers.is_multiple_of(4) { numbers } else { VERSION }.to_le_bytes();
+    }
+    bytes.extend_from_slice(if form.has_text { b"no memory" } else { b"" });
+    bytes
+}
+
+/// Decodes a message of the control socket, and gives it to a controller as its executor's. True when it decodes.
+///
+/// # Panics
+///
+/// When the message that was decoded has other bytes than those that it encodes to, or the error has no name for the message.
+#[must_use]
+pub fn control(bytes: &[u8]) -> bool {
+    let message = match ControlMessage::decode(bytes) {
+        Ok(message) => {
+            let encoded = message.encode();
+            assert!(encoded.len() <= MESSAGE_BYTES_MAX, "{} bytes", encoded.len());
+            let again = ControlMessage::decode(&encoded).expect("what was encoded decodes");
+            assert_eq!(again, message);
+            Some(message)
+        }
+        Err(error) => {
+            assert!(error.kind() == ErrorKind::Violation && !error.to_string().is_empty());
+            None
+        }
+    };
+    let (ours, theirs) = UnixStream::pair().expect("sockets");
+    theirs.set_nonblocking(true).expect("a socket");
+    // What the socket has no room for is left out.
+    let written = (&theirs).write(bytes).unwrap_or(0);
+    let opener = LaneOpener::new(ours.into(), Duration::ZERO);
+    let is_taken = opener.answer();
+    // Other messages are not for a controller, or come too early, or find no sweeper expected.
+    let is_due = match message {
+        Some(ControlMessage::Refused { .. } | ControlMessage::LastWords { .. }) => true,
+        Some(_) | None => written == 0,
+    };
+    assert!(!is_taken || is_due, "taken, and not due: {bytes:x?}");
+    assert!(is_taken || written == 0 || opener.violation().is_some(), "{bytes:x?}");
+    message.is_some()
 }
 
 /// Links a file, and reads it as debuggers and profilers are given it. Returns how many lines of sources it has.

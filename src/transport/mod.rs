@@ -13,6 +13,8 @@
 mod cells;
 #[cfg(not(model))]
 mod connection;
+#[cfg(not(model))]
+pub(crate) mod control;
 mod kept;
 pub(crate) mod lane;
 #[cfg(test)]

@@ -21,6 +21,8 @@ use crate::sleep;
 use crate::sync::Ordering;
 use crate::sys::cpu;
 use crate::transport::Side;
+#[cfg(not(model))]
+use crate::transport::lane::segment;
 use crate::transport::wait::cpu_hints::CpuHints;
 #[cfg(not(model))]
 use crate::transport::wait::lifeline::{End, process_holder};
@@ -92,11 +94,14 @@ pub(crate) fn create_segment(spin: Duration) -> Result<Segment> {
     Ok(segment)
 }
 
-/// True when a received segment is that of a pipeline of this version.
-pub(crate) fn is_pipeline(segment: &Segment) -> bool {
-    let words = segment.words();
-    let header = words.iter().map(|word| word.load(Ordering::Acquire)).take(HEADER.len());
-    words.len() == SEGMENT_WORDS && header.eq(HEADER)
+/// Refuses a received segment that is not the segment of a pipeline of this version.
+///
+/// # Errors
+///
+/// `ErrorKind::Violation`, with both versions where the segment has one.
+#[cfg(not(model))]
+pub(crate) fn check(segment: &Segment) -> Result<()> {
+    segment::check(segment, HEADER, SEGMENT_WORDS, "the segment of a pipeline")
 }
 
 /// What ends the controller's waits at a pipeline: `end`, the death of the executor's thread at the other side, and the death

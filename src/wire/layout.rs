@@ -1,4 +1,4 @@
-//! The layout of a lane's segment. Version 4.
+//! The layout of a lane's segment. Version 5.
 //!
 //! ```text
 //! line 0         magic, version, segment bytes, ring lines, nanoseconds to poll
@@ -21,7 +21,7 @@ use crate::ring::{LINE_WORDS, ring_words};
 /// "farcall" and a zero byte.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"farcall\0");
 /// Raised with every change of layout, frames or contract.
-pub(crate) const VERSION: u64 = 4;
+pub(crate) const VERSION: u64 = 5;
 
 /// How many nanoseconds each side polls before it sleeps. The controller writes it before there is an executor.
 pub(crate) const SPIN_NS_WORD: usize = 4;

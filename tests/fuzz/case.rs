@@ -6,6 +6,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+use farcall::internals::readers;
 use farcall::link::fuzz::{Attempt, Program, Random, damaged, is_fault};
 use nix::time::{ClockId, clock_gettime};
 
@@ -27,6 +28,12 @@ const IMAGE_BYTES_MAX: u64 = 16 << 20;
 /// One case in this number is a program that is linked by several numbers of threads.
 const CASES_FOR_THREADS: u64 = 40;
 
+/// One case in this number is a message of the control socket.
+const CASES_FOR_CONTROL: u64 = 100;
+
+/// Memory of a controller's end of a session, and of a message.
+const CONTROL_BYTES: usize = 64 << 10;
+
 /// The results of many cases.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
@@ -35,6 +42,8 @@ pub(crate) struct Totals {
     linked: u64,
     refused: u64,
     fields: u64,
+    /// Messages of the control socket that were decoded, and those that were refused.
+    messages: [u64; 2],
     busiest: Duration,
     /// In percent of what is allowed.
     memory: usize,
@@ -57,6 +66,9 @@ pub(crate) fn run(number: u64, corpus: &[Vec<u8>], totals: &mut Totals) -> Resul
         totals.by_threads += u64::from(members.is_some_and(|members| members > 0));
         return Ok(());
     }
+    if number % CASES_FOR_CONTROL == 1 {
+        return control(&mut random, totals);
+    }
     let start = busy();
     let outcome = if random.one_in(10) {
         let program = Program::random(&mut random);
@@ -72,6 +84,23 @@ pub(crate) fn run(number: u64, corpus: &[Vec<u8>], totals: &mut Totals) -> Resul
         return Err(format!("it took {taken:?} of a processor, and {BUSY_MAX:?} are allowed"));
     }
     outcome
+}
+
+/// Gives a damaged message of the control socket to its reader.
+fn control(random: &mut Random, totals: &mut Totals) -> Result<(), String> {
+    let mut bytes = readers::control_message(random.index(usize::MAX), random.word());
+    for _ in 0..random.below(4) {
+        let at = random.index(bytes.len());
+        bytes[at] = random.word().to_le_bytes()[0];
+    }
+    if random.one_in(3) {
+        bytes.resize(random.index(4 * bytes.len()), random.word().to_le_bytes()[0]);
+    }
+    let read = || peak_of(|| readers::control(&bytes));
+    let read = catch_unwind(AssertUnwindSafe(read));
+    let (is_decoded, peak) = read.map_err(|_| format!("it panicked at {bytes:x?}"))?;
+    totals.messages[usize::from(!is_decoded)] += 1;
+    totals.count_memory(peak, CONTROL_BYTES)
 }
 
 fn judge(
@@ -127,10 +156,11 @@ impl Totals {
         Ok(())
     }
 
-    /// True when at least `least` files were linked, and at least `least` refused.
+    /// True when at least `least` files were linked, and at least `least` refused; of messages a few at least.
     #[cfg(test)]
     pub(crate) fn has_both(&self, least: u64) -> bool {
-        self.linked >= least && self.refused >= least
+        let messages = self.messages.into_iter().all(|count| count >= least / CASES_FOR_CONTROL);
+        self.linked >= least && self.refused >= least && messages
     }
 
     /// Adds the totals of other cases.
@@ -139,6 +169,7 @@ impl Totals {
         self.linked += other.linked;
         self.refused += other.refused;
         self.fields += other.fields;
+        self.messages = [0, 1].map(|at| self.messages[at] + other.messages[at]);
         self.busiest = self.busiest.max(other.busiest);
         self.memory = self.memory.max(other.memory);
     }
@@ -146,12 +177,13 @@ impl Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals { by_threads, linked, refused, fields, busiest, memory } = self;
+        let Totals { by_threads, linked, refused, fields, messages, busiest, memory } = self;
+        let [decoded, damaged] = messages;
         write!(
             f,
             "{linked} linked with {fields} fields checked, {refused} refused; the longest took {busiest:?} \
-             of a processor, the largest {memory}% of the memory allowed; {by_threads} sets of archives by 1, 2 and 8 \
-             threads"
+             of a processor, the largest {memory}% of the memory allowed; {decoded} messages decoded, {damaged} refused; \
+             {by_threads} sets of archives by 1, 2 and 8 threads"
         )
     }
 }

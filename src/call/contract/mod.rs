@@ -46,46 +46,9 @@ pub(crate) const DEBUGGABLE: &str = ",debuggable";
 /// In front of that end: how the executor has to confine itself.
 pub(crate) const CONFINE: &str = ",confine=";
 
-/// The first byte of what goes over the socket that opens lanes: a lane that the controller calls on.
-pub(crate) const LANE: u8 = b'l';
-/// As [`LANE`]: a lane on which the executor calls. Without a descriptor, the executor asks for one.
-pub(crate) const REVERSE_LANE: u8 = b'r';
-/// As [`LANE`]: the controller refuses the lane for which the executor asked.
-pub(crate) const NO_LANE: u8 = b'n';
-/// As [`LANE`], from the executor: it refuses the lane or the pipeline with this number, for the reason in the text.
-pub(crate) const REFUSED: u8 = b'x';
-
-/// As [`LANE`]: a pipeline for calls of the controller. There is no answer.
-pub(crate) const PIPELINE: u8 = b'p';
-
-/// The first byte of the message on the control socket that carries the descriptors of a slab.
-pub(crate) const SLAB: u8 = b's';
-
-/// The first byte of the message on the control socket that carries the descriptor of a region. The number is the region's address
-/// in the controller.
-pub(crate) const REGION: u8 = b'm';
-
-/// The first byte of the message on the control socket that makes the executor a zygote, which does nothing but fork copies of
-/// itself. It carries the zygote's end of another socket, for the messages below.
-pub(crate) const FREEZE: u8 = b'f';
-/// The answer to [`FREEZE`]: the number is 0, or one of [`NOT_FROZEN`] and [`LOST`] with the reason in the text.
-pub(crate) const FROZEN: u8 = b'z';
-/// The executor goes on as before.
-pub(crate) const NOT_FROZEN: u64 = 1;
-/// The executor ends.
-pub(crate) const LOST: u64 = 2;
-/// Makes the zygote fork a copy, which gets the control socket and the first lane's segment of the message. The answer has the
-/// same letter. Its number is that of the copy's process, or 0 with the reason in the text.
-pub(crate) const FORK: u8 = b'k';
-/// Makes the zygote collect its copy with this number, whose end the controller has seen. There is no answer.
-pub(crate) const COLLECT: u8 = b'e';
-
-/// The first byte of an executor's last message before it ends by itself: the version of its segments, and why it ends.
-pub(crate) const LAST_WORDS: u8 = b'w';
-
-/// The first message of an executor that confines itself as [`CONFINE`] says. The number is that of its sweeper, a child of the
-/// controller, or 0 for none. It comes before linked code runs; a later one is a violation.
-pub(crate) const SWEEPER: u8 = b'c';
+/// The names of two numbers: the executor's version, and the bits of its features.
+pub(crate) const VERSION: &str = "farcall_version";
+pub(crate) const FEATURES: &str = "farcall_features";
 
 /// The name of a number: what the kernel enforces on the executor.
 pub(crate) const ENFORCED: &str = "farcall_enforced";

@@ -26,7 +26,7 @@ fn ends(position: u64, last: u64) -> (Arc<Caller>, (Outbound, Inbound)) {
     let segment = Arc::new(
         pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
     );
-    assert!(pipeline::is_pipeline(&segment));
+    pipeline::check(&segment).expect("of this version");
     let theirs = pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), position);
     (
         Arc::new(Caller::new(

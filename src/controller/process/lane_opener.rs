@@ -3,16 +3,8 @@
 //! The controller makes each segment, sends its descriptor, and rings the doorbell. One thread of the executor owns the other end of
 //! the socket, and sleeps on the doorbell, a word of the first lane's segment.
 //!
-//! | letter | from | what it means |
-//! |---|---|---|
-//! | [`LANE`], [`PIPELINE`] | controller | serve this segment, which has a number |
-//! | [`REFUSED`] | executor | refuses the segment with this number; the text is the reason |
-//! | [`REVERSE_LANE`] | executor | a thread of the program's own requests a lane to call |
-//! | [`REVERSE_LANE`], [`NO_LANE`] | controller | the lane for that thread, or none |
-//! | [`SLAB`] | controller | map these stripes |
-//! | [`REGION`] | controller | map this region, at the address that is its number |
-//! | [`FREEZE`] | controller | become a zygote, with this socket |
-//! | [`SWEEPER`] | executor | the process with this number ends what the executor leaves |
+//! The messages are [`ControlMessage`]s. Messages of the executor are judged as they come. An unknown, malformed or misplaced
+//! message ends the executor, and the error of each call names its letter.
 //!
 //! Invariant: the supervisor's thread, which reads here, never waits for the executor. A forked child, which has a copy of the socket,
 //! neither sends nor receives.
@@ -24,24 +16,23 @@ use std::time::Duration;
 
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
-use crate::call::contract::{
-    FREEZE, LANE, LAST_WORDS, NO_LANE, PIPELINE, Placement, REFUSED, REGION, REVERSE_LANE, SLAB,
-    SWEEPER,
-};
+use crate::call::contract::Placement;
 use crate::call::pipeline::Caller;
 use crate::call::{Lanes, Opened};
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::shm::{Region, Segment};
 use crate::sync::{Mutex, MutexGuard, Ordering};
 use crate::sys::futex;
 use crate::sys::io::identified::Identified;
 use crate::sys::io::socket;
-use crate::sys::io::socket::Heard;
 use crate::sys::process::child::Awaiter;
+use crate::transport::control::{self, Heard};
 use crate::transport::lane::segment;
 use crate::transport::{End, Lane, Side, pipeline};
-use crate::wire::layout::{DOORBELL_WORD, VERSION};
+use crate::wire::control::ControlMessage;
+use crate::wire::hello::{Features, Hello};
+use crate::wire::layout::DOORBELL_WORD;
 
 /// The most messages of an ended executor that the controller reads to find its last words.
 const LAST_MESSAGES_MAX: usize = 64;
@@ -58,6 +49,8 @@ pub(crate) struct LaneOpener {
     /// How long both sides of a lane poll before they sleep.
     spin: Duration,
     pipelines: Pipelines,
+    /// What the executor can do; set when it is ready.
+    features: OnceLock<Features>,
     numbered: Mutex<Numbered>,
     /// Locked until a message that was received is noted. The supervisor and a thread that looks for last words both receive.
     hears: Mutex<()>,
@@ -70,18 +63,28 @@ pub(crate) struct LaneOpener {
 struct Numbered {
     last: u64,
     ends: HashMap<u64, End>,
-    /// The version of an executor that ends by itself, and its reason.
-    last_words: Option<(u64, String)>,
+    /// What an executor that ends by itself says of itself, and its reason.
+    last_words: Option<(Hello, String)>,
+    /// How the executor broke the protocol.
+    violation: Option<Error>,
 }
 
 impl LaneOpener {
     pub(crate) fn new(socket: OwnedFd, spin: Duration) -> Self {
         let lanes = Lanes::new();
         let callbacks = Callbacks::new(Arc::clone(&lanes));
-        let (first, pipelines) = (OnceLock::new(), Pipelines::default());
-        let (numbered, hears, sweeper) = (Mutex::default(), Mutex::default(), OnceLock::from(None));
-        let socket = Identified::new(socket);
-        Self { socket, first, lanes, callbacks, spin, pipelines, numbered, hears, sweeper }
+        Self {
+            socket: Identified::new(socket),
+            first: OnceLock::new(),
+            lanes,
+            callbacks,
+            spin,
+            pipelines: Pipelines::default(),
+            features: OnceLock::new(),
+            numbered: Mutex::default(),
+            hears: Mutex::default(),
+            sweeper: OnceLock::from(None),
+        }
     }
 
     /// The same for a copy of the executor that `snapshot` belongs to. `first` is the segment of its first lane.
@@ -89,7 +92,8 @@ impl LaneOpener {
         let lanes = Lanes::new();
         let callbacks = Callbacks::of_copy(&snapshot.callbacks, Arc::clone(&lanes));
         let first = OnceLock::from(Arc::clone(first));
-        Self { lanes, callbacks, first, ..Self::new(socket, snapshot.spin) }
+        let features = snapshot.features.clone();
+        Self { lanes, callbacks, first, features, ..Self::new(socket, snapshot.spin) }
     }
 
     /// The same for an executor that confines itself: its first message names its sweeper.
@@ -123,7 +127,23 @@ impl LaneOpener {
     ) -> Result<()> {
         // Only the first call sets it.
         let _ = self.first.set(Arc::clone(first));
-        socket::send(self.socket.file()?, LANE, VERSION, files, deadline)
+        let begin = ControlMessage::Begin { hello: Hello::OWN };
+        control::send(self.socket.file()?, &begin, files, deadline)
+    }
+
+    /// Notes what the executor can do, as it says when it is ready.
+    pub(crate) fn meet(&self, features: Features) {
+        // An executor is ready once.
+        let _ = self.features.set(features);
+    }
+
+    /// Refuses a message that the executor does not know.
+    ///
+    /// # Errors
+    ///
+    /// When the executor is of a build without the message's feature.
+    pub(super) fn check(&self, message: &ControlMessage) -> Result<()> {
+        message.check(self.features.get().copied().unwrap_or_default(), "executor")
     }
 
     /// Opens a lane for a calling thread. The executor answers over the lane itself.
@@ -139,7 +159,7 @@ impl LaneOpener {
             let lane = Lane::of_executor(&segment, first);
             let number = self.expect(lane.end());
             let end = self.lanes.add(lane)?;
-            self.send(LANE, number, &[file.as_fd()], deadline)?;
+            self.send(&ControlMessage::Lane { number }, &[file.as_fd()], deadline)?;
             Ok(Opened::AwaitsSetup(end))
         };
         opened().map_err(|error: Error| error.during("opening a lane"))
@@ -162,7 +182,7 @@ impl LaneOpener {
             let ends = pipeline::end(&segment, Side::Controller, &lifeline, 0);
             let caller = Arc::new(Caller::new(ends, 0));
             self.pipelines.add(&caller);
-            self.send(PIPELINE, number, &[file.as_fd()], deadline)?;
+            self.send(&ControlMessage::Pipeline { number }, &[file.as_fd()], deadline)?;
             Ok(caller)
         };
         opened().map_err(|error: Error| error.during("opening a pipeline"))
@@ -180,7 +200,8 @@ impl LaneOpener {
         files: &[BorrowedFd<'_>],
         deadline: Deadline,
     ) -> Result<()> {
-        self.send(SLAB, placement.with_index(index), files, deadline)
+        let place = placement.with_index(index);
+        self.send(&ControlMessage::Slab { place }, files, deadline)
     }
 
     /// Makes the executor a zygote, which gets this socket.
@@ -189,7 +210,7 @@ impl LaneOpener {
     ///
     /// As [`LaneOpener::send_stripes`].
     pub(crate) fn send_freeze(&self, zygote: BorrowedFd<'_>, deadline: Deadline) -> Result<()> {
-        self.send(FREEZE, 0, &[zygote], deadline)
+        self.send(&ControlMessage::Freeze, &[zygote], deadline)
     }
 
     /// How long both sides of a lane poll before they sleep.
@@ -203,7 +224,8 @@ impl LaneOpener {
     ///
     /// As [`LaneOpener::send_stripes`].
     pub(crate) fn send_region(&self, region: &Region, deadline: Deadline) -> Result<()> {
-        self.send(REGION, region.address().get(), &[region.file()?], deadline)
+        let address = region.address().get();
+        self.send(&ControlMessage::Region { address }, &[region.file()?], deadline)
     }
 
     /// Ends all lanes and pipelines, present and future: the executor has ended.
@@ -225,8 +247,8 @@ impl LaneOpener {
         self.pipelines.close();
     }
 
-    /// Receives one message of the executor, if one has arrived. False when the executor has closed the socket or broken the protocol:
-    /// then it opens no more lanes.
+    /// Receives one message of the executor, if one has arrived. False when the executor has closed the socket or [broken the
+    /// protocol](LaneOpener::violation): then it opens no more lanes.
     pub(crate) fn answer(&self) -> bool {
         self.take().is_ok()
     }
@@ -235,33 +257,77 @@ impl LaneOpener {
     fn take(&self) -> Result<bool> {
         self.lanes.origin().check()?;
         let _hears = self.hears.lock();
-        let told = match socket::hear(self.socket.file()?)? {
-            Heard::Nothing => return Ok(false),
-            Heard::End => return Err(Error::disconnected("the executor has closed its socket")),
-            Heard::Message(told) => told,
+        let taken = match control::hear(self.socket.file()?) {
+            Ok(Heard::Nothing) => return Ok(false),
+            Ok(Heard::End) => {
+                return Err(Error::disconnected("the executor has closed its socket"));
+            }
+            Ok(Heard::Message(message)) => self.note(message),
+            Err(error) => Err(error),
         };
-        match told.letter {
-            REVERSE_LANE => self.answer_reverse()?,
-            REFUSED => {
-                if let Some(end) = self.numbered().ends.remove(&told.number) {
-                    end.refuse(&told.text);
-                }
-            }
-            SWEEPER => {
-                let sweeper = i32::try_from(told.number).ok().filter(|pid| *pid > 0);
-                let again = self.sweeper.set(sweeper.and_then(Awaiter::of));
-                again.map_err(|_| Error::violation("another sweeper"))?;
-            }
-            LAST_WORDS => self.numbered().last_words = Some((told.number, told.text)),
-            letter => return Err(Error::violation(format!("letter {letter:#x} over the socket"))),
+        if let Err(error) = &taken
+            && error.kind() == ErrorKind::Violation
+        {
+            // The first one counts.
+            self.numbered().violation.get_or_insert_with(|| error.clone());
         }
-        Ok(true)
+        taken.map(|()| true)
     }
 
-    /// The last words of an executor that has ended: the version of its segments, and the reason.
-    pub(crate) fn last_words(&self) -> Option<(u64, String)> {
-        self.take_last();
+    /// Does what a message of the executor says.
+    ///
+    /// # Errors
+    ///
+    /// When the executor must not send it, or not now. When a lane cannot be sent.
+    fn note(&self, message: ControlMessage) -> Result<()> {
+        match message {
+            ControlMessage::RequestLane if self.first.get().is_none() => {
+                Err(message.misplaced("a controller ahead of its first message"))
+            }
+            ControlMessage::RequestLane => self.answer_reverse(),
+            ControlMessage::Refused { number, why } => {
+                let refused = self.numbered().ends.remove(&number);
+                refused.into_iter().for_each(|end| end.refuse(&why));
+                Ok(())
+            }
+            ControlMessage::Sweeper { pid } => {
+                let sweeper = i32::try_from(pid).ok().filter(|pid| *pid > 0);
+                let again = self.sweeper.set(sweeper.and_then(Awaiter::of));
+                again.map_err(|_| message.misplaced("a controller that expects no sweeper"))
+            }
+            ControlMessage::LastWords { hello, why } => {
+                self.numbered().last_words = Some((hello, why));
+                Ok(())
+            }
+            ControlMessage::Begin { .. }
+            | ControlMessage::Lane { .. }
+            | ControlMessage::Pipeline { .. }
+            | ControlMessage::ReverseLane
+            | ControlMessage::NoLane
+            | ControlMessage::Slab { .. }
+            | ControlMessage::Region { .. }
+            | ControlMessage::Freeze
+            | ControlMessage::Fork
+            | ControlMessage::Collect { .. }
+            | ControlMessage::Frozen
+            | ControlMessage::NotFrozen { .. }
+            | ControlMessage::Lost { .. }
+            | ControlMessage::Forked { .. }
+            | ControlMessage::NotForked { .. } => Err(message.misplaced("a controller")),
+        }
+    }
+
+    /// The last words of the executor, and what it is. `has_ended` is true for a process that has ended.
+    pub(crate) fn last_words(&self, has_ended: bool) -> Option<(Hello, String)> {
+        if has_ended {
+            self.take_last();
+        }
         self.numbered().last_words.clone()
+    }
+
+    /// How the executor broke the protocol of the socket, as far as its messages were read.
+    pub(crate) fn violation(&self) -> Option<Error> {
+        self.numbered().violation.clone()
     }
 
     /// The sweeper of a process that has ended, which ends as well.
@@ -279,8 +345,8 @@ impl LaneOpener {
     /// Never waits: an executor that requests a lane and reads no answer breaks the protocol.
     fn answer_reverse(&self) -> Result<()> {
         match self.open_reverse() {
-            Ok(file) => self.send(REVERSE_LANE, 0, &[file.as_fd()], Deadline::now()),
-            Err(_) => self.send(NO_LANE, 0, &[], Deadline::now()),
+            Ok(file) => self.send(&ControlMessage::ReverseLane, &[file.as_fd()], Deadline::now()),
+            Err(_) => self.send(&ControlMessage::NoLane, &[], Deadline::now()),
         }
     }
 
@@ -320,13 +386,13 @@ impl LaneOpener {
 
     fn send(
         &self,
-        letter: u8,
-        number: u64,
+        message: &ControlMessage,
         files: &[BorrowedFd<'_>],
         deadline: Deadline,
     ) -> Result<()> {
         self.lanes.origin().check()?;
-        socket::send(self.socket.file()?, letter, number, files, deadline)?;
+        self.check(message)?;
+        control::send(self.socket.file()?, message, files, deadline)?;
         self.ring();
         Ok(())
     }
@@ -343,5 +409,40 @@ impl LaneOpener {
 
     fn numbered(&self) -> MutexGuard<'_, Numbered> {
         self.numbered.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_executor_lacks_is_refused_by_name() {
+        let (ours, theirs) = socket::pair().expect("sockets");
+        let opener = LaneOpener::new(ours, Duration::ZERO);
+        let (segment, file) = segment::create(Duration::ZERO).expect("memory");
+        let file = file.as_fd();
+        opener.begin(&segment, &[file; 4], Deadline::now()).expect("sent");
+        opener.meet(Features::default());
+        let refused = |sent: Result<()>, name: &str| {
+            let error = sent.expect_err("another build");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.to_string().contains(&format!("a build without {name}")), "{error}");
+        };
+        refused(opener.open_pipeline(Deadline::now()).map(drop), "pipelines");
+        refused(
+            opener.send(&ControlMessage::Region { address: 1 }, &[file], Deadline::now()),
+            "regions",
+        );
+        refused(opener.send_freeze(file, Deadline::now()), "snapshots");
+        opener.open(Deadline::now()).expect("every build serves lanes");
+        let received = || {
+            let received = control::receive(theirs.as_fd(), Deadline::now()).expect("a message");
+            received.expect("a message").message
+        };
+        assert_eq!(received(), ControlMessage::Begin { hello: Hello::OWN });
+        assert!(matches!(received(), ControlMessage::Lane { .. }));
+        let more = control::receive(theirs.as_fd(), Deadline::now()).expect_err("nothing more");
+        assert_eq!(more.kind(), ErrorKind::Timeout);
     }
 }

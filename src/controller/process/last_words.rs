@@ -4,16 +4,20 @@ use std::path::Path;
 
 use super::lane_opener::LaneOpener;
 use crate::error::Error;
-use crate::wire::layout::VERSION;
 
 /// The environment variable that names the executor's program.
 pub(crate) const PROGRAM_VARIABLE: &str = "FARCALL_EXECUTOR";
 
-/// Adds the executor's last words to an error that reports its death, if it sent any.
+/// Adds to an error that ends the session how the executor broke the protocol, or its last words, if there is either.
 pub(crate) fn add(error: Error, opener: &LaneOpener) -> Error {
-    match last_words(&error, opener) {
-        Some(words) => error.and(&words),
-        None => error,
+    if !error.is_disconnected() {
+        return error;
+    }
+    let words = last_words(&error, opener);
+    match (opener.violation(), words) {
+        (Some(violation), _) => violation.with_death_of(&error),
+        (None, Some(words)) => error.and(&words),
+        (None, None) => error,
     }
 }
 
@@ -30,28 +34,22 @@ pub(crate) fn add_before_ready(error: Error, opener: &LaneOpener, program: &Path
 
 fn explained(error: Error, opener: &LaneOpener, program: &Path) -> Error {
     let program = program.display();
-    match last_words(&error, opener) {
-        Some(words) => {
-            error.and(&words).during(format_args!("{program} ended before it was ready"))
-        }
-        None if error.death().is_some() => error.during(format_args!(
+    let is_silent = last_words(&error, opener).is_none() && opener.violation().is_none();
+    match error.death().is_some() {
+        true if is_silent => error.during(format_args!(
             "{program} ended before it spoke, and is perhaps no farcall executor of this version: that is \
              farcall-executor, or a program whose main calls run_if_spawned"
         )),
-        None => error,
+        true => add(error, opener).during(format_args!("{program} ended before it was ready")),
+        false => add(error, opener),
     }
 }
 
 fn last_words(error: &Error, opener: &LaneOpener) -> Option<Error> {
-    error.death()?;
-    let (version, words) = opener.last_words()?;
-    let words = format!("it said: {words}");
-    Some(Error::remote(match version {
-        VERSION => words,
-        other => format!(
-            "it is of version {other}, and this controller of version {VERSION}: both must be of one build; {words}"
-        ),
-    }))
+    let (hello, words) = opener.last_words(error.death().is_some())?;
+    // Those of another version may have any form.
+    let refusal = hello.check("it", "this controller").err();
+    Some(refusal.unwrap_or_else(|| Error::remote(format!("it said: {words}"))))
 }
 
 #[cfg(test)]
@@ -61,9 +59,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::call::contract::LAST_WORDS;
-    use crate::error::Death;
+    use crate::deadline::Deadline;
+    use crate::error::{Death, ErrorKind};
     use crate::sys::io::socket;
+    use crate::transport::control;
+    use crate::wire::control::ControlMessage;
+    use crate::wire::hello::Features;
+    use crate::wire::layout::VERSION;
 
     fn death() -> Error {
         Error::died(Death { exit_status: Some(125), ..Death::default() })
@@ -84,7 +86,8 @@ mod tests {
     }
 
     fn message(version: u64, text: &[u8]) -> Vec<u8> {
-        [&[LAST_WORDS][..], &version.to_le_bytes(), text].concat()
+        let features = Features::OWN.bits().to_le_bytes();
+        [b"w", &version.to_le_bytes()[..], &features, text].concat()
     }
 
     #[test]
@@ -105,12 +108,43 @@ mod tests {
 
     #[test]
     fn malformed_or_long_words_do_no_harm() {
-        for sent in [&b""[..], b"y12345678no"] {
-            assert_eq!(added(sent), "executor exited with status 125");
-        }
+        assert_eq!(added(b""), "executor exited with status 125");
         let text = added(&message(VERSION, b"\x1b[2J\nfake: line\xff\x00"));
         assert_eq!(text, "executor exited with status 125; it said:  [2J fake: line\u{fffd} ");
-        assert!(added(&message(VERSION, &[b'x'; 100_000])).len() < 3000);
+        for (sent, letter) in [
+            (&b"?12345678no"[..], "the unknown letter '?' (0x3f)"),
+            (b"w1234", "message 'w' (0x77, LastWords) of 5 bytes"),
+            (&message(VERSION, &[b'x'; 100_000]), "'w' (0x77, LastWords) of more than 1041 bytes"),
+            (b"s12345678", "message 's' (0x73, Slab) of a controller"),
+            (b"r", "message 'r' (0x72, RequestLane) of an executor"),
+        ] {
+            let text = added(sent);
+            for words in [letter, "from one build", "; executor exited with status 125"] {
+                assert!(text.contains(words), "{words}: {text}");
+            }
+            assert!(text.len() < 3000, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_executor_that_breaks_the_protocol_is_not_heard_again() {
+        let (opener, theirs) = opener();
+        let send = |bytes: &[u8]| {
+            socket::send(theirs.as_fd(), bytes, &[], Deadline::now()).expect("sent");
+        };
+        send(b"w");
+        send(b"?");
+        assert!(!opener.answer());
+        let gone = || Error::disconnected("the peer is gone");
+        for error in [death(), gone()] {
+            let has_died = error.death().is_some();
+            let error = add(error, &opener);
+            assert_eq!(error.kind(), ErrorKind::Violation);
+            assert_eq!(error.death().is_some(), has_died);
+            assert!(error.to_string().contains("'w' (0x77"), "the first one counts: {error}");
+        }
+        let late = Error::timeout("no answer yet");
+        assert_eq!(add(late, &opener).to_string(), "no answer yet");
     }
 
     #[test]
@@ -123,8 +157,9 @@ mod tests {
         {
             assert!(error.to_string().contains(words), "{error}");
         }
-        socket::tell(theirs.as_fd(), b'r', 0, "").expect("sent");
-        socket::tell(theirs.as_fd(), LAST_WORDS, VERSION, "behind another").expect("sent");
+        let refused = ControlMessage::Refused { number: 7, why: "no memory".to_owned() };
+        control::send(theirs.as_fd(), &refused, &[], Deadline::now()).expect("sent");
+        control::send_last_words(theirs.as_fd(), &Error::invalid("behind another"));
         assert!(add(death(), &opener).to_string().ends_with("behind another"));
     }
 }

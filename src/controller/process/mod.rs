@@ -4,6 +4,7 @@ mod callbacks;
 pub(crate) mod command;
 pub(crate) mod crash_reports;
 pub(crate) mod handlers;
+pub(crate) mod hello;
 pub(crate) mod lane_opener;
 pub(crate) mod last_words;
 mod live_code;

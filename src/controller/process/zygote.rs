@@ -6,15 +6,16 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::lane_opener::LaneOpener;
-use crate::call::contract::{COLLECT, FORK, FROZEN, NOT_FROZEN};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::Mutex;
 use crate::sys::io::identified::Identified;
-use crate::sys::io::socket::{self, Heard, Told};
+use crate::sys::io::socket;
 use crate::sys::process::child::Parent;
 use crate::sys::process::dying;
 use crate::sys::process::dying::Ended;
+use crate::transport::control::{self, Heard};
+use crate::wire::control::ControlMessage;
 
 /// A zygote. The process ends when this value is dropped.
 #[derive(Debug)]
@@ -43,17 +44,18 @@ impl Zygote {
         deadline: Deadline,
     ) -> std::result::Result<Self, NotFrozen> {
         let lost = |why| NotFrozen { why, is_lost: true };
-        let (ours, theirs) = socket::pair().map_err(|why| NotFrozen { why, is_lost: false })?;
+        let kept = |why| NotFrozen { why, is_lost: false };
+        opener.check(&ControlMessage::Freeze).map_err(kept)?;
+        let (ours, theirs) = socket::pair().map_err(kept)?;
         opener.send_freeze(theirs.as_fd(), deadline).map_err(lost)?;
         // From here on only the executor has its end.
         drop(theirs);
-        let answer = answer(ours.as_fd(), FROZEN, deadline).map_err(lost)?;
-        match answer.number {
-            0 => Ok(Self { socket: Identified::new(ours), owed: Mutex::default() }),
-            number => Err(NotFrozen {
-                why: Error::invalid(format!("the executor refuses a snapshot: {}", answer.text)),
-                is_lost: number != NOT_FROZEN,
-            }),
+        let refusal = |why| Error::invalid(format!("the executor refuses a snapshot: {why}"));
+        match answer(ours.as_fd(), deadline).map_err(lost)? {
+            Answer::Frozen => Ok(Self { socket: Identified::new(ours), owed: Mutex::default() }),
+            Answer::NotFrozen(why) => Err(kept(refusal(why))),
+            Answer::Lost(why) => Err(lost(refusal(why))),
+            Answer::Copy(_) | Answer::NoCopy(_) => Err(lost(unasked())),
         }
     }
 
@@ -72,28 +74,18 @@ impl Zygote {
         if deadline.has_passed() {
             return Err(silent());
         }
-        let asked = self.ask(&mut owed, &[control, segment], deadline);
-        let told = asked.map_err(|error| if error.is_disconnected() { ended() } else { error })?;
-        match copy(&told) {
-            Some(pid) => Ok(pid),
-            None => Err(Error::exhausted(format!("the zygote makes no copy: {}", told.text))),
-        }
-    }
-
-    fn ask(&self, owed: &mut usize, files: &[BorrowedFd<'_>], deadline: Deadline) -> Result<Told> {
         let socket = self.socket.file()?;
         while *owed > 0 {
-            let late = answer(socket, FORK, deadline)?;
-            *owed -= 1;
-            if let Some(pid) = copy(&late) {
+            // It came too late. Its copy ends by itself.
+            if let Ok(pid) = copy(socket, &mut owed, deadline)? {
                 self.collect(pid);
             }
         }
-        socket::send(socket, FORK, 0, files, deadline)?;
+        control::send(socket, &ControlMessage::Fork, &[control, segment], deadline)
+            .map_err(|error| if error.is_disconnected() { ended() } else { error })?;
         *owed += 1;
-        let told = answer(socket, FORK, deadline)?;
-        *owed -= 1;
-        Ok(told)
+        copy(socket, &mut owed, deadline)?
+            .map_err(|why| Error::exhausted(format!("the zygote makes no copy: {why}")))
     }
 }
 
@@ -101,36 +93,86 @@ impl Parent for Zygote {
     /// Reads how the copy has ended, and tells the zygote to collect it. Never waits.
     fn collect(&self, pid: i32) -> Ended {
         let ended = dying::status(pid).unwrap_or(Ended::Unknown);
-        let number = u64::from(pid.unsigned_abs());
+        let collect = ControlMessage::Collect { pid: u64::from(pid.unsigned_abs()) };
         // A zygote that reads nothing has ended, or keeps what is left of its copies until then.
         let _ = self
             .socket
             .file()
-            .and_then(|socket| socket::send(socket, COLLECT, number, &[], Deadline::now()));
+            .and_then(|socket| control::send(socket, &collect, &[], Deadline::now()));
         ended
     }
 }
 
-/// The number of the copy that an answer tells of.
-fn copy(told: &Told) -> Option<i32> {
-    i32::try_from(told.number).ok().filter(|pid| *pid > 0)
+/// What a zygote says.
+enum Answer {
+    Frozen,
+    NotFrozen(String),
+    Lost(String),
+    /// The number of a copy.
+    Copy(i32),
+    /// No copy, for this reason.
+    NoCopy(String),
 }
 
-/// Waits for the answer with this letter.
-fn answer(socket: BorrowedFd<'_>, letter: u8, deadline: Deadline) -> Result<Told> {
-    loop {
-        match socket::hear(socket)? {
-            Heard::Message(told) if told.letter == letter => return Ok(told),
-            Heard::Message(told) => {
-                return Err(Error::violation(format!("answer {:#x} of a zygote", told.letter)));
-            }
+/// Waits for one of the answers that are owed: the number of a copy, or why there is none.
+fn copy(
+    socket: BorrowedFd<'_>,
+    owed: &mut usize,
+    deadline: Deadline,
+) -> Result<std::result::Result<i32, String>> {
+    let answer = answer(socket, deadline)?;
+    *owed -= 1;
+    match answer {
+        Answer::Copy(pid) => Ok(Ok(pid)),
+        Answer::NoCopy(why) => Ok(Err(why)),
+        Answer::Frozen | Answer::NotFrozen(_) | Answer::Lost(_) => Err(unasked()),
+    }
+}
+
+/// Waits for an answer.
+fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
+    let message = loop {
+        match control::hear(socket)? {
+            Heard::Message(message) => break message,
             Heard::End => return Err(ended()),
-            Heard::Nothing if deadline.has_passed() => {
-                return Err(silent());
-            }
+            Heard::Nothing if deadline.has_passed() => return Err(silent()),
             Heard::Nothing => socket::listen(socket, deadline),
         }
+    };
+    match message {
+        ControlMessage::Frozen => Ok(Answer::Frozen),
+        ControlMessage::NotFrozen { why } => Ok(Answer::NotFrozen(why)),
+        ControlMessage::Lost { why } => Ok(Answer::Lost(why)),
+        ControlMessage::Forked { pid } => {
+            let copy = i32::try_from(pid).ok().filter(|pid| *pid > 0);
+            copy.map(Answer::Copy).ok_or_else(|| {
+                Error::violation(format!("a copy of the snapshot with the number {pid}"))
+            })
+        }
+        ControlMessage::NotForked { why } => Ok(Answer::NoCopy(why)),
+        ControlMessage::LastWords { why, .. } => {
+            Err(Error::remote(format!("the snapshot's process ends; it said: {why}")))
+        }
+        ControlMessage::Begin { .. }
+        | ControlMessage::Lane { .. }
+        | ControlMessage::Pipeline { .. }
+        | ControlMessage::ReverseLane
+        | ControlMessage::NoLane
+        | ControlMessage::Slab { .. }
+        | ControlMessage::Region { .. }
+        | ControlMessage::Freeze
+        | ControlMessage::Fork
+        | ControlMessage::Collect { .. }
+        | ControlMessage::RequestLane
+        | ControlMessage::Refused { .. }
+        | ControlMessage::Sweeper { .. } => {
+            Err(message.misplaced("a controller that waits for an answer of a zygote"))
+        }
     }
+}
+
+fn unasked() -> Error {
+    Error::violation("the snapshot's process answers what it was not asked")
 }
 
 fn ended() -> Error {
@@ -141,4 +183,40 @@ fn silent() -> Error {
     Error::timeout(
         "the snapshot's process does not answer: it may be stopped; copies can be made again when it goes on",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn an_answer_that_no_zygote_gives_is_named() {
+        let (ours, theirs) = socket::pair().expect("sockets");
+        let hears = |bytes: &[u8]| {
+            socket::send(theirs.as_fd(), bytes, &[], Deadline::now()).expect("sent");
+            answer(ours.as_fd(), Deadline::now())
+        };
+        assert!(matches!(hears(b"z").expect("an answer"), Answer::Frozen));
+        assert!(matches!(hears(b"i\x07\0\0\0\0\0\0\0").expect("an answer"), Answer::Copy(7)));
+        for (bytes, words) in [
+            (&b"?"[..], "the unknown letter '?' (0x3f)"),
+            (b"z!", "message 'z' (0x7a, Frozen) of 2 bytes, where 1 are due"),
+            (b"r", "message 'r' (0x72, RequestLane) of an executor came to a controller"),
+            (b"i\0\0\0\0\0\0\0\0", "a copy of the snapshot with the number 0"),
+        ] {
+            let error = hears(bytes).err().expect("refused");
+            assert_eq!(error.kind(), ErrorKind::Violation);
+            assert!(error.to_string().contains(words), "{words}: {error}");
+        }
+        control::send_last_words(theirs.as_fd(), &Error::invalid("no memory"));
+        let error = answer(ours.as_fd(), Deadline::now()).err().expect("last words");
+        assert!(error.to_string().contains("it said: no memory"), "{error}");
+        let zygote = Zygote { socket: Identified::new(ours), owed: Mutex::new(0) };
+        socket::send(theirs.as_fd(), b"y", &[], Deadline::now()).expect("sent");
+        let soon = Deadline::after(std::time::Duration::from_secs(30));
+        let copied = zygote.fork(theirs.as_fd(), theirs.as_fd(), soon);
+        let error = copied.expect_err("it was not asked to freeze");
+        assert!(error.to_string().contains("was not asked"), "{error}");
+    }
 }

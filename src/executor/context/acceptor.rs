@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ExecutorAddr;
-use crate::call::contract::{FREEZE, LAST_WORDS, REFUSED};
 use crate::call::{LaneEnd, Lanes, Opened};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -15,8 +14,10 @@ use crate::shm::Segment;
 use crate::sync::{Condvar, Mutex, Ordering};
 use crate::sys::futex;
 use crate::sys::io::socket;
-use crate::transport::{Lane, Side};
-use crate::wire::layout::{DOORBELL_WORD, VERSION};
+use crate::transport::{Lane, Side, control};
+use crate::wire::control::ControlMessage;
+use crate::wire::hello::{Features, Hello};
+use crate::wire::layout::DOORBELL_WORD;
 
 /// How long a thread waits for the acceptor to send the last words of the process.
 const LAST_WORDS_TIMEOUT: Duration = Duration::from_millis(100);
@@ -29,6 +30,8 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Acceptor {
     /// The segment of the first lane, with the doorbell.
     pub(crate) first: Arc<Segment>,
+    /// What the controller can do.
+    pub(crate) controller: Features,
     pub(crate) state: Mutex<State>,
     pub(crate) changed: Condvar,
 }
@@ -46,10 +49,12 @@ pub(crate) struct State {
     pub(crate) slabs: VecDeque<Result<ExecutorAddr>>,
     /// Lanes and pipelines that wait for a serving thread.
     pub(crate) work: VecDeque<Work>,
-    /// Messages for the controller: a letter, a number, a text.
-    pub(crate) messages: VecDeque<(u8, u64, String)>,
+    /// Messages for the controller.
+    pub(crate) messages: VecDeque<ControlMessage>,
     /// The socket is closed: nothing more will arrive.
     pub(crate) is_closed: bool,
+    /// Why this side has closed it.
+    pub(crate) broken: Option<Error>,
     /// The executor is to become a zygote, with this socket.
     pub(crate) zygote: Option<Handover>,
 }
@@ -77,8 +82,8 @@ pub(crate) enum Kind {
 }
 
 impl Acceptor {
-    pub(crate) fn new(first: Arc<Segment>) -> Self {
-        Self { first, state: Mutex::default(), changed: Condvar::new() }
+    pub(crate) fn new(first: Arc<Segment>, controller: Features) -> Self {
+        Self { first, controller, state: Mutex::default(), changed: Condvar::new() }
     }
 
     pub(crate) fn queue_work(&self, number: u64, kind: Result<Kind>) {
@@ -96,13 +101,15 @@ impl Acceptor {
 
     /// Tells the controller that the lane or pipeline with this number is not served.
     pub(crate) fn refuse(&self, number: u64, reason: &Error) {
-        self.state.lock().messages.push_back((REFUSED, number, reason.to_string()));
+        let message = ControlMessage::Refused { number, why: reason.to_string() };
+        self.state.lock().messages.push_back(message);
         self.ring();
     }
 
     /// Sends the controller the reason for which this process is about to end; waits up to [`LAST_WORDS_TIMEOUT`].
     pub(crate) fn send_last_words(&self, why: &Error) {
-        self.state.lock().messages.push_back((LAST_WORDS, VERSION, why.to_string()));
+        let message = ControlMessage::LastWords { hello: Hello::OWN, why: why.to_string() };
+        self.state.lock().messages.push_back(message);
         self.ring();
         let waits = |state: &mut State| !state.messages.is_empty() && !state.is_closed;
         drop(self.changed.wait_timeout_while(self.state.lock(), LAST_WORDS_TIMEOUT, waits));
@@ -126,17 +133,24 @@ impl Acceptor {
         }
     }
 
-    /// Marks the socket as closed, which ends every wait.
-    pub(crate) fn close(&self) {
-        self.change(|state| state.is_closed = true);
+    /// Marks the socket as closed, which ends every wait. `broken` is the reason, if this side has closed it.
+    pub(crate) fn close(&self, broken: Option<Error>) {
+        self.change(|state| (state.is_closed, state.broken) = (true, broken));
+    }
+
+    /// Why this side has closed the socket: the controller broke the protocol, or the system refused.
+    pub(crate) fn broken(&self) -> Option<Error> {
+        self.state.lock().broken.clone()
     }
 
     /// Requests a lane on which a thread of this process calls.
     ///
     /// # Errors
     ///
-    /// If the controller refuses (`ErrorKind::Exhausted`), or the session is over (`is_disconnected`).
+    /// If the controller refuses (`ErrorKind::Exhausted`) or is of a build without such lanes, or the session is over
+    /// (`is_disconnected`).
     pub(crate) fn request_lane(&self, lanes: &Arc<Lanes>) -> Result<Opened> {
+        ControlMessage::RequestLane.check(self.controller, "controller")?;
         self.state.lock().lane_requests += 1;
         self.ring();
         let waits = |state: &mut State| state.lanes.is_empty() && !state.is_closed;
@@ -184,9 +198,12 @@ impl Acceptor {
     pub(crate) fn take_zygote(&self) -> Result<OwnedFd> {
         let (ours, theirs) = socket::pair()?;
         self.change(|state| state.zygote = Some(Handover::At(theirs.as_raw_fd())));
-        let received = socket::receive_fds(ours.as_fd(), 1, Deadline::after(HANDOVER_TIMEOUT))?;
-        let socket = received.files.into_iter().next();
-        socket.ok_or_else(|| Error::violation("no socket for the zygote"))
+        let received = control::receive(ours.as_fd(), Deadline::after(HANDOVER_TIMEOUT))?;
+        let socket = match received {
+            Some(received) => received.files?.into_iter().next(),
+            None => None,
+        };
+        socket.ok_or_else(|| Error::disconnected("no socket for the zygote"))
     }
 
     /// Passes the zygote's socket to the main thread, once that no longer serves.
@@ -201,7 +218,7 @@ impl Acceptor {
         drop(state);
         let main = descriptors::taken_from_main_thread(number)?;
         let deadline = Deadline::after(HANDOVER_TIMEOUT);
-        socket::send(main.as_fd(), FREEZE, 0, &[zygote.as_fd()], deadline)
+        control::send(main.as_fd(), &ControlMessage::Freeze, &[zygote.as_fd()], deadline)
     }
 
     /// Wakes the acceptor's thread.
@@ -210,5 +227,22 @@ impl Acceptor {
         // [DOORBELL] Release: pairs with the Acquire in `Acceptor::run`.
         word.fetch_add(1, Ordering::AcqRel);
         futex::wake(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::transport::lane::segment;
+
+    #[test]
+    fn a_lane_that_the_controller_cannot_open_is_not_asked_for() {
+        let (segment, _) = segment::create(Duration::ZERO).expect("memory");
+        let acceptor = Acceptor::new(segment, Features::default());
+        let error = acceptor.request_lane(&Lanes::new()).expect_err("another build");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("a build without reverse lanes"), "{error}");
+        assert_eq!(acceptor.state.lock().lane_requests, 0);
     }
 }

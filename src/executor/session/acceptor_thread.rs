@@ -20,10 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::zygote;
-use crate::call::contract::{
-    FREEZE, FROZEN, LANE, LOST, NO_LANE, NOT_FROZEN, PIPELINE, Placement, REGION, REVERSE_LANE,
-    SLAB,
-};
+use crate::call::contract::Placement;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::{Acceptor, Handover, Kind};
@@ -37,7 +34,9 @@ use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
 use crate::sys::io::socket;
 use crate::sys::process::tied;
+use crate::transport::control::{self, Received};
 use crate::transport::lane::segment;
+use crate::wire::control::ControlMessage;
 use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
 use crate::{ExecutorAddr, Prot};
 
@@ -70,17 +69,21 @@ impl Acceptor {
             }
             acceptor.change(|state| state.is_separate = Some(is_separate));
             let end = acceptor.run(&session, &socket);
-            acceptor.close();
+            if let End::Broken(error) = &end {
+                control::send_last_words(socket.as_fd(), error);
+            }
+            acceptor.close(end.broken());
             if let End::Freezes(zygote) = end {
                 session.lanes().close();
                 let passed = forked::make_private().and_then(|()| acceptor.pass_zygote(&zygote));
                 if let Err(error) = passed {
                     // The main thread waits for the socket in vain, and ends the process.
-                    let _ = socket::tell(zygote.as_fd(), FROZEN, LOST, &error.to_string());
+                    let lost = ControlMessage::Lost { why: error.to_string() };
+                    let _ = control::send(zygote.as_fd(), &lost, &[], Deadline::now());
                 }
                 return;
             }
-            if let End::Closed = end {
+            if let End::Closed | End::Broken(_) = end {
                 session.lanes().close();
                 drop(holder);
                 // The session owns descriptors that are not in this thread's table, so it must not be dropped here.
@@ -120,7 +123,7 @@ impl Acceptor {
                 }
                 Ok(Some(end)) => return end,
                 Err(error) if socket::is_none(&error) => return End::Lost,
-                Err(_) => return End::Closed,
+                Err(error) => return End::Broken(error.during("the control socket")),
             }
             let seen = Seen { word: doorbell, value, is_private: false };
             futex::wait(
@@ -132,15 +135,18 @@ impl Acceptor {
 
     /// Sends the messages and requests of other threads. False if the socket has no room for all of them.
     fn tell(&self, socket: &OwnedFd) -> bool {
+        let send = |message: &ControlMessage| {
+            control::send(socket.as_fd(), message, &[], Deadline::now()).is_ok()
+        };
         let mut state = self.state.lock();
         while state.lane_requests > 0 {
-            if socket::tell(socket.as_fd(), REVERSE_LANE, 0, "").is_err() {
+            if !send(&ControlMessage::RequestLane) {
                 return false;
             }
             state.lane_requests -= 1;
         }
-        while let Some((letter, number, text)) = state.messages.front() {
-            if socket::tell(socket.as_fd(), *letter, *number, text).is_err() {
+        while let Some(message) = state.messages.front() {
+            if !send(message) {
                 return false;
             }
             state.messages.pop_front();
@@ -152,74 +158,101 @@ impl Acceptor {
     /// Receives what has arrived over the socket. `None` if more may come.
     fn take(&self, session: &Instance, socket: &OwnedFd) -> Result<Option<End>> {
         loop {
-            let message = match socket::receive(socket.as_fd(), Deadline::now()) {
-                Ok(Some(message)) => message,
-                Ok(None) => return Ok(Some(End::Closed)),
-                Err(error) if error.kind() == ErrorKind::Timeout => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            let (number, mut files) = (message.number, message.files);
-            let file = |file: Option<OwnedFd>| {
-                file.ok_or_else(|| {
-                    Error::exhausted("the executor has no descriptor for it (ulimit -n)")
-                })
-            };
-            match message.letter {
-                LANE => {
-                    let kind = file(files.pop()).and_then(segment::open).map(Kind::Lane);
-                    self.queue_work(number, kind);
+            let Received { message, files } =
+                match control::receive(socket.as_fd(), Deadline::now()) {
+                    Ok(Some(received)) => received,
+                    Ok(None) => return Ok(Some(End::Closed)),
+                    Err(error) if error.kind() == ErrorKind::Timeout => return Ok(None),
+                    Err(error) => return Err(error),
+                };
+            match message {
+                ControlMessage::Lane { number } => {
+                    self.queue_work(number, only(files).and_then(segment::open).map(Kind::Lane));
                 }
-                PIPELINE => {
-                    let kind = file(files.pop()).and_then(pipeline);
-                    self.queue_work(number, kind);
+                ControlMessage::Pipeline { number } => {
+                    self.queue_work(number, only(files).and_then(pipeline));
                 }
-                REVERSE_LANE => {
-                    let segment = file(files.pop()).and_then(segment::open).ok();
+                ControlMessage::ReverseLane => {
+                    let segment = only(files).and_then(segment::open).ok();
                     self.change(|state| state.lanes.push_back(segment));
                 }
-                NO_LANE => self.change(|state| state.lanes.push_back(None)),
-                SLAB => {
-                    let (placement, index) = Placement::from_number(number);
-                    let data = files.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
-                    let slab = session.reserve_shared(index, placement, files);
-                    if let (Ok(_), Some(data)) = (&slab, data) {
-                        forked::keep_file(index, data);
-                    }
+                ControlMessage::NoLane => self.change(|state| state.lanes.push_back(None)),
+                ControlMessage::Slab { place } => {
+                    let slab = files.and_then(|files| map_slab(session, place, files));
                     self.change(|state| state.slabs.push_back(slab));
                 }
-                REGION => session.attached.map(ExecutorAddr::new(number), file(files.pop())),
-                FREEZE => {
-                    let zygote = file(files.pop())?;
-                    match zygote::refusal() {
-                        None => {
-                            self.change(|state| state.zygote = Some(Handover::Wanted));
-                            return Ok(Some(End::Freezes(zygote)));
-                        }
-                        Some(why) => socket::tell(zygote.as_fd(), FROZEN, NOT_FROZEN, &why)?,
-                    }
+                ControlMessage::Region { address } => {
+                    session.attached.map(ExecutorAddr::new(address), only(files));
                 }
-                _ => return Ok(Some(End::Closed)),
+                ControlMessage::Freeze => {
+                    let zygote = only(files)?;
+                    let Some(why) = zygote::refusal() else {
+                        self.change(|state| state.zygote = Some(Handover::Wanted));
+                        return Ok(Some(End::Freezes(zygote)));
+                    };
+                    let refusal = ControlMessage::NotFrozen { why };
+                    control::send(zygote.as_fd(), &refusal, &[], Deadline::now())?;
+                }
+                ControlMessage::Begin { .. }
+                | ControlMessage::Fork
+                | ControlMessage::Collect { .. }
+                | ControlMessage::RequestLane
+                | ControlMessage::Refused { .. }
+                | ControlMessage::Sweeper { .. }
+                | ControlMessage::LastWords { .. }
+                | ControlMessage::Frozen
+                | ControlMessage::NotFrozen { .. }
+                | ControlMessage::Lost { .. }
+                | ControlMessage::Forked { .. }
+                | ControlMessage::NotForked { .. } => {
+                    return Err(message.misplaced("an executor that serves already"));
+                }
             }
         }
     }
 }
 
+/// Maps the stripes of a slab.
+fn map_slab(session: &Instance, place: u64, files: Vec<OwnedFd>) -> Result<ExecutorAddr> {
+    let (placement, index) = Placement::from_number(place);
+    let data = files.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
+    let slab = session.reserve_shared(index, placement, files)?;
+    if let Some(data) = data {
+        forked::keep_file(index, data);
+    }
+    Ok(slab)
+}
+
+/// The descriptor of a message that has one.
+fn only(files: Result<Vec<OwnedFd>>) -> Result<OwnedFd> {
+    files?.pop().ok_or_else(|| Error::violation("a message without its descriptor"))
+}
+
 /// Why the acceptor's thread serves the socket no more.
 enum End {
-    /// The controller has closed it, or broken the protocol.
+    /// The controller has closed it.
     Closed,
+    /// The controller has broken the protocol, or the system refuses.
+    Broken(Error),
     /// The program has closed it.
     Lost,
     /// This process becomes a zygote, with this socket.
     Freezes(OwnedFd),
 }
 
+impl End {
+    fn broken(&self) -> Option<Error> {
+        match self {
+            Self::Broken(error) => Some(error.clone()),
+            Self::Closed | Self::Lost | Self::Freezes(_) => None,
+        }
+    }
+}
+
 /// Opens the segment of a pipeline, which must be of this version.
 fn pipeline(file: OwnedFd) -> Result<Kind> {
     let mut segment = Segment::open(file)?;
     drop(segment.take_file());
-    match crate::transport::pipeline::is_pipeline(&segment) {
-        true => Ok(Kind::Pipeline(Arc::new(segment))),
-        false => Err(Error::violation("the segment of a pipeline is not of this version")),
-    }
+    crate::transport::pipeline::check(&segment)?;
+    Ok(Kind::Pipeline(Arc::new(segment)))
 }

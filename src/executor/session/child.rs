@@ -9,8 +9,8 @@ use super::zygote::{self, Copied, ENDING_INTERVAL, ENDING_LOOKS};
 use super::{connected, standby};
 use crate::Prot;
 use crate::call::contract::{
-    CLOSE_OTHERS, CONFINE, DEBUGGABLE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, LAST_WORDS,
-    NEAR_SLAB, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, SWEEPER, Setup,
+    CLOSE_OTHERS, CONFINE, DEBUGGABLE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, FEATURES,
+    NEAR_SLAB, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup, VERSION,
 };
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,14 +29,17 @@ use crate::sys::confine::apply::{confine, confine_copy};
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::confine::enforced::Enforced;
 use crate::sys::futex;
-use crate::sys::io::socket::{self, Received};
+use crate::sys::io::socket;
 use crate::sys::process::child::Child;
 use crate::sys::process::child::broken_pipe;
 use crate::sys::process::forked::Forked;
 use crate::sys::process::thread::{SignalMask, Undisturbed};
 use crate::sys::process::{child, fork, thread, tied, trap};
+use crate::transport::control::{self, Received};
 use crate::transport::lane::segment;
 use crate::transport::{Connection, Lane, Side};
+use crate::wire::control::ControlMessage;
+use crate::wire::hello::Hello;
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 
 /// The exit status of an executor that could not serve.
@@ -286,9 +289,9 @@ fn serve_over(
     confinement: &Confinement,
     is_debuggable: bool,
 ) -> Result<()> {
-    let (segment, stripes, enforced) = prepare(socket.as_fd(), parent, confinement)
-        .inspect_err(|error| last_words(socket.as_fd(), error))?;
-    let session = Instance::begin(Some(Acceptor::new(Arc::clone(segment))));
+    let (acceptor, stripes, enforced) = prepare(socket.as_fd(), parent, confinement)
+        .inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
+    let session = Instance::begin(Some(acceptor));
     if is_debuggable {
         session.memory.map_code_privately();
     }
@@ -315,7 +318,7 @@ fn run(
         let Some(Copied { socket, segment }) = zygote::serve(&zygote)? else { fork::end(0) };
         drop(zygote);
         let begun = confine_copy(&enforced).and_then(|()| begin_copy(segment, session));
-        session = begun.inspect_err(|error| last_words(socket.as_fd(), error))?;
+        session = begun.inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
         frozen = serve_lanes(&session, socket, Vec::new(), None)?;
     }
     Ok(())
@@ -326,7 +329,8 @@ fn begin_copy(segment: OwnedFd, session: Arc<Instance>) -> Result<Arc<Instance>>
     let segment = leaked(segment::open(segment)?);
     let (record, holder) = crash_words(segment);
     trap::report_to(record, holder, None);
-    Instance::renewed(session, Acceptor::new(Arc::clone(segment)))
+    let controller = session.acceptor()?.controller;
+    Instance::renewed(session, Acceptor::new(Arc::clone(segment), controller))
 }
 
 /// Serves a session over its lanes. Returns the zygote's socket if the controller makes this process one. `stripes` are those of
@@ -353,7 +357,7 @@ fn serve_lanes(
     // Both threads start while this one prepares its setup, if it has one.
     Acceptor::start(session, files)
         .and_then(|()| standby::begin(Arc::clone(session), SignalMask::of_thread()))
-        .inspect_err(|error| last_words(socket.as_fd(), error))?;
+        .inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
     let setup = enforced.map(|enforced| setup(session, stripes, enforced));
     acceptor.release_socket(socket);
     drop(data);
@@ -373,12 +377,18 @@ fn serve_lanes(
     if !acceptor.is_closed() {
         ended.inspect_err(|error| acceptor.send_last_words(error))?;
     }
-    failures.map(|()| None)
+    let broken = acceptor.broken().map_or(Ok(()), Err);
+    Error::join(broken, failures).map(|()| None)
 }
 
 /// What the controller learns first: names, numbers, and where the first slab is, whose stripes this maps.
 fn setup(session: &Arc<Instance>, stripes: Vec<OwnedFd>, enforced: Enforced) -> Vec<u8> {
-    let mut numbers = vec![(ENFORCED.to_owned(), enforced.to_number())];
+    let Hello { version, features } = Hello::OWN;
+    let mut numbers = vec![
+        (VERSION.to_owned(), version.cast_signed()),
+        (FEATURES.to_owned(), features.bits().cast_signed()),
+        (ENFORCED.to_owned(), enforced.to_number()),
+    ];
     if let Some(reserve) = static_reserve::get() {
         numbers.push((STATIC_TLS_OFFSET.to_owned(), reserve.offset));
         numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
@@ -405,41 +415,69 @@ fn crash_words(first: &'static Segment) -> (&'static [AtomicU64], &'static Atomi
 
 /// Ties this process's life to the controller's, confines it, and receives the first message: the first lane's segment, and
 /// the stripes of the first slab.
+///
+/// # Errors
+///
+/// If the system refuses. If the controller is of another version, or breaks the protocol.
 fn prepare(
     socket: BorrowedFd<'_>,
     parent: i32,
     confinement: &Confinement,
-) -> Result<(&'static Arc<Segment>, Vec<OwnedFd>, Enforced)> {
+) -> Result<(Acceptor, Vec<OwnedFd>, Enforced)> {
     tied::die_with_parent(parent)?;
     broken_pipe::restore();
     futex::check()?;
     let confined = confine(confinement, parent)?;
     if confinement.level() != ConfinementLevel::Default {
-        let sweeper = confined.sweeper.unwrap_or(0);
-        socket::tell(socket, SWEEPER, u64::from(sweeper.unsigned_abs()), "")?;
+        let pid = u64::from(confined.sweeper.unwrap_or(0).unsigned_abs());
+        control::send(socket, &ControlMessage::Sweeper { pid }, &[], Deadline::now())?;
     }
-    let expected = 1 + Prot::ALL.len();
-    let Received { number, files, .. } =
-        socket::receive_fds(socket, expected, Deadline::SESSION_END)?;
-    if number != layout::VERSION {
-        return Err(Error::violation(format!(
-            "the controller is of version {number}, and this executor of version {}: both must be of one build",
-            layout::VERSION
-        )));
-    }
+    let (hello, files) = receive_begin(socket)?;
     let mut files = files.into_iter();
     let segment = files.next().ok_or_else(|| Error::violation("no segment came"))?;
     let segment = leaked(segment::open(segment)?);
     let (record, holder) = crash_words(segment);
     trap::install(record, holder, None)?;
     first_thread::outlive_others()?;
-    Ok((segment, files.collect(), confined.enforced))
+    let acceptor = Acceptor::new(Arc::clone(segment), hello.features);
+    Ok((acceptor, files.collect(), confined.enforced))
 }
 
-/// Sends the controller the reason for which this process is about to end: its standard error may not be read.
-pub(crate) fn last_words(socket: BorrowedFd<'_>, why: &Error) {
-    // The controller may be gone.
-    let _ = socket::tell(socket, LAST_WORDS, layout::VERSION, &why.to_string());
+/// Waits for the controller's first message.
+///
+/// # Errors
+///
+/// If the controller is gone, is of another version, or sends anything else.
+fn receive_begin(socket: BorrowedFd<'_>) -> Result<(Hello, Vec<OwnedFd>)> {
+    let Some(Received { message, files }) = control::receive(socket, Deadline::SESSION_END)? else {
+        return Err(Error::disconnected("the controller has closed the control socket"));
+    };
+    match message {
+        ControlMessage::Begin { hello } => {
+            hello.check("the controller", "this executor")?;
+            Ok((hello, files?))
+        }
+        ControlMessage::Lane { .. }
+        | ControlMessage::Pipeline { .. }
+        | ControlMessage::ReverseLane
+        | ControlMessage::NoLane
+        | ControlMessage::Slab { .. }
+        | ControlMessage::Region { .. }
+        | ControlMessage::Freeze
+        | ControlMessage::Fork
+        | ControlMessage::Collect { .. }
+        | ControlMessage::RequestLane
+        | ControlMessage::Refused { .. }
+        | ControlMessage::Sweeper { .. }
+        | ControlMessage::LastWords { .. }
+        | ControlMessage::Frozen
+        | ControlMessage::NotFrozen { .. }
+        | ControlMessage::Lost { .. }
+        | ControlMessage::Forked { .. }
+        | ControlMessage::NotForked { .. } => {
+            Err(message.misplaced("an executor ahead of the controller's first message"))
+        }
+    }
 }
 
 #[cfg(test)]

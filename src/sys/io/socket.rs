@@ -15,10 +15,6 @@ use crate::error::{Error, Result};
 
 /// Descriptors that one message may carry.
 const FDS_MAX: usize = 8;
-/// Bytes of a message: a letter and a number.
-const MESSAGE_BYTES: usize = 1 + size_of::<u64>();
-/// Bytes of the text of a message.
-const TEXT_BYTES_MAX: usize = 1024;
 /// Words for [`FDS_MAX`] descriptors and the header in front of them.
 const CONTROL_WORDS: usize = (size_of::<libc::cmsghdr>() + FDS_MAX * size_of::<i32>()) / 8;
 /// Bytes of [`ring`] that are taken at once. A peer that keeps to the protocol sends one or two.
@@ -34,35 +30,32 @@ pub(crate) fn pair() -> Result<(OwnedFd, OwnedFd)> {
         .map_err(|errno| Error::os("creating the control socket", errno))
 }
 
-/// A received message of [`send`].
+/// A received message of [`send`], without its bytes.
 #[derive(Debug)]
 pub(crate) struct Received {
-    pub(crate) letter: u8,
-    pub(crate) number: u64,
+    /// How many bytes came; the rest of a longer message is lost.
+    pub(crate) bytes: usize,
     /// They close on exec.
     pub(crate) files: Vec<OwnedFd>,
     /// The message had more descriptors: more than [`FDS_MAX`], or more than this process has free numbers for.
     pub(crate) truncated: bool,
 }
 
-/// Sends a letter, a number and `fds`. Waits for room up to the deadline.
+/// Sends `bytes`, at least one, and `fds`. Waits for room up to the deadline.
 ///
 /// # Errors
 ///
 /// When the peer is gone, or there was no room by the deadline (then `ErrorKind::Timeout`).
 pub(crate) fn send(
     socket: BorrowedFd<'_>,
-    letter: u8,
-    number: u64,
+    bytes: &[u8],
     fds: &[BorrowedFd<'_>],
     deadline: Deadline,
 ) -> Result<()> {
     let raw: Vec<i32> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&raw)];
     let rights = if raw.is_empty() { &[][..] } else { &rights };
-    let mut bytes = [letter; MESSAGE_BYTES];
-    bytes[1..].copy_from_slice(&number.to_le_bytes());
-    let data = [IoSlice::new(&bytes)];
+    let data = [IoSlice::new(bytes)];
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
     loop {
         match sendmsg::<()>(socket.as_raw_fd(), &data, rights, flags, None) {
@@ -82,44 +75,68 @@ pub(crate) fn send(
     }
 }
 
-/// Waits for a message of [`send`]. `None` when the peer closed its end. Missing bytes of a message count as 0.
+/// Waits for a message of [`send`], whose bytes go to `bytes`. `None` when the peer closed its end.
 ///
 /// # Errors
 ///
 /// When the system refuses, or nothing has come by the deadline (then `ErrorKind::Timeout`).
-pub(crate) fn receive(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Option<Received>> {
-    let mut bytes = [0; MESSAGE_BYTES];
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    deadline: Deadline,
+) -> Result<Option<Received>> {
+    loop {
+        match take(socket, bytes, FDS_MAX) {
+            Err(Errno::EAGAIN) if deadline.has_passed() => {
+                return Err(Error::timeout("nothing has come over the socket"));
+            }
+            Err(Errno::EAGAIN) => listen(socket, deadline),
+            Err(errno) => return Err(Error::os("receiving a message", errno)),
+            Ok(received) => return Ok(received),
+        }
+    }
+}
+
+/// Takes a message with up to `fds_max` descriptors, at most [`FDS_MAX`]. The kernel discards others. Never waits. `None` when the peer
+/// closed its end.
+fn take(socket: BorrowedFd<'_>, bytes: &mut [u8], fds_max: usize) -> nix::Result<Option<Received>> {
     // An array of words, since the headers in it are aligned to words.
     let mut space = [0_u64; CONTROL_WORDS];
-    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: MESSAGE_BYTES };
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     // SAFETY: all-zero bytes are a valid header of a message without any part.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
-    message.msg_control = space.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&space);
+    if fds_max > 0 {
+        message.msg_control = space.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&space);
+    }
     let count = loop {
         let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
-        // SAFETY: the header names two buffers that live here, with their sizes.
+        // SAFETY: the header names buffers that live here or belong to the caller, with their sizes.
         let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
         match Errno::result(count) {
             // The peer closed its end before it had read all that was sent to it. The kernel says so once, ahead of what the
             // peer has sent.
             Err(Errno::EINTR | Errno::ECONNRESET) => {}
-            Err(Errno::EAGAIN) if deadline.has_passed() => {
-                return Err(Error::timeout("nothing has come over the socket"));
-            }
-            Err(Errno::EAGAIN) => listen(socket, deadline),
-            Err(errno) => return Err(Error::os("receiving descriptors", errno)),
-            Ok(count) => break count,
+            Err(errno) => return Err(errno),
+            Ok(count) => break count.unsigned_abs(),
         }
     };
     // Before all else: until they are owned, an error would leave them open for ever.
     // SAFETY: the kernel has just filled in the header, and no descriptor was taken from it yet.
     let files = unsafe { owned(&message) };
     let truncated = message.msg_flags & libc::MSG_CTRUNC != 0;
-    let (letter, number) = letter_and_number(bytes);
-    Ok((count > 0).then_some(Received { letter, number, files, truncated }))
+    let is_message = count > 0 || !has_ended(socket);
+    Ok(is_message.then_some(Received { bytes: count, files, truncated }))
+}
+
+/// True when the peer has closed its end. A message without a byte looks the same to the call that receives it.
+fn has_ended(socket: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(socket, PollFlags::from_bits_retain(libc::POLLRDHUP))];
+    let asked = ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None);
+    // A socket that cannot be asked has ended. nix has no name for that flag, and returns none for the events with it.
+    asked.is_err() || fds[0].revents().is_none_or(|events| !events.is_empty())
 }
 
 /// All descriptors of a message that the kernel has installed.
@@ -159,77 +176,35 @@ fn wait_for_room(socket: BorrowedFd<'_>, deadline: Deadline) {
     let _ = ppoll(&mut fds, deadline.left().map(TimeSpec::from), None);
 }
 
-/// A received message of [`tell`].
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) letter: u8,
-    pub(crate) number: u64,
-    pub(crate) text: String,
-}
-
-/// Sends a letter, a number and the beginning of a text. Never waits: without room the message is lost.
-///
-/// # Errors
-///
-/// When the message is lost, or the peer is gone.
-pub(crate) fn tell(socket: BorrowedFd<'_>, letter: u8, number: u64, text: &str) -> Result<()> {
-    let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
-    let mut bytes = vec![letter];
-    bytes.extend_from_slice(&number.to_le_bytes());
-    bytes.extend_from_slice(text.as_bytes());
-    let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-    loop {
-        match nix::sys::socket::send(socket.as_raw_fd(), &bytes, flags) {
-            Err(Errno::EINTR) => {}
-            Err(Errno::EPIPE | Errno::ECONNRESET) => {
-                return Err(Error::disconnected("the peer has closed the socket"));
-            }
-            Err(errno) => return Err(Error::os("sending a message", errno)),
-            Ok(_) => return Ok(()),
-        }
-    }
-}
-
 /// What [`hear`] found.
 #[derive(Debug)]
 pub(crate) enum Heard {
-    Message(Told),
+    Message {
+        /// How many bytes came; the rest of a longer message is lost.
+        bytes: usize,
+        /// Descriptors came with it, which the kernel has discarded.
+        had_files: bool,
+    },
     /// Nothing yet.
     Nothing,
     /// No more messages will come.
     End,
 }
 
-/// Takes a message of [`tell`], if there is one. Never waits. The kernel discards descriptors that come with it.
+/// Takes a message of [`send`], if there is one. Its bytes go to `bytes`. Never waits, and takes no descriptor.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-pub(crate) fn hear(socket: BorrowedFd<'_>) -> Result<Heard> {
-    let mut bytes = [0; MESSAGE_BYTES + TEXT_BYTES_MAX];
-    loop {
-        match recv(socket.as_raw_fd(), &mut bytes, MsgFlags::MSG_DONTWAIT) {
-            // As in `receive`.
-            Err(Errno::EINTR | Errno::ECONNRESET) => {}
-            Err(Errno::EAGAIN) => return Ok(Heard::Nothing),
-            Ok(0) => return Ok(Heard::End),
-            Err(errno) => return Err(Error::os("receiving a message", errno)),
-            Ok(count) => {
-                let (head, text) = bytes.split_at(MESSAGE_BYTES);
-                let mut first = [0; MESSAGE_BYTES];
-                first.copy_from_slice(head);
-                let (letter, number) = letter_and_number(first);
-                let text = &text[..count.saturating_sub(MESSAGE_BYTES)];
-                let text = String::from_utf8_lossy(text).replace(char::is_control, " ");
-                return Ok(Heard::Message(Told { letter, number, text }));
-            }
+pub(crate) fn hear(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<Heard> {
+    match take(socket, bytes, 0) {
+        Err(Errno::EAGAIN) => Ok(Heard::Nothing),
+        Err(errno) => Err(Error::os("receiving a message", errno)),
+        Ok(None) => Ok(Heard::End),
+        Ok(Some(Received { bytes, truncated, .. })) => {
+            Ok(Heard::Message { bytes, had_files: truncated })
         }
     }
-}
-
-fn letter_and_number(bytes: [u8; MESSAGE_BYTES]) -> (u8, u64) {
-    let [letter, number @ ..] = bytes;
-    (letter, u64::from_le_bytes(number))
 }
 
 /// True when the error says that there was no socket: other code closed its number, or opened another file with it.
@@ -238,30 +213,20 @@ pub(crate) fn is_none(error: &Error) -> bool {
     [Errno::EBADF, Errno::ENOTSOCK].iter().any(|errno| code == Some(*errno as i32))
 }
 
-/// Waits for exactly `count` descriptors, which close on exec.
-///
-/// # Errors
-///
-/// When the peer is gone, or sent another number of descriptors, which are then closed. When this process has no free numbers for
-/// them (then `ErrorKind::Exhausted`).
-pub(crate) fn receive_fds(
-    socket: BorrowedFd<'_>,
-    count: usize,
-    deadline: Deadline,
-) -> Result<Received> {
-    let Some(received) = receive(socket, deadline)? else {
-        return Err(Error::disconnected("the peer closed the control socket"));
-    };
-    let truncated = received.truncated;
-    match received.files.len() {
-        came if came == count && !truncated => Ok(received),
-        came if came < count && truncated => Err(Error::exhausted(format!(
-            "{came} of {count} descriptors came: this process is at its limit of open files (ulimit -n)"
-        ))),
-        came => {
-            let more = if truncated { "more than " } else { "" };
-            Err(Error::violation(format!("{more}{came} descriptors came where {count} belong")))
+impl Received {
+    /// Refuses fewer descriptors than the `due` ones where this process is the reason.
+    ///
+    /// # Errors
+    ///
+    /// `ErrorKind::Exhausted`, when this process had no free numbers for all of them.
+    pub(crate) fn check_room(&self, due: usize) -> Result<()> {
+        let came = self.files.len();
+        if !self.truncated || came >= due {
+            return Ok(());
         }
+        Err(Error::exhausted(format!(
+            "{came} of {due} descriptors came: this process is at its limit of open files (ulimit -n)"
+        )))
     }
 }
 

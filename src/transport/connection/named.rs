@@ -23,10 +23,11 @@ use crate::sys::futex::{self, Seen};
 use crate::sys::io::identified::Identified;
 use crate::sys::process::child::Watched;
 use crate::transport::Closer;
+use crate::transport::lane::segment;
 use crate::transport::{Lane, Side};
 use crate::wire::layout::{
     ATTACHED_STARTED_WORD, ATTACHED_WORD, CREATOR_STARTED_WORD, CREATOR_WORD, HEADER, MAGIC,
-    SEGMENT_WORDS, SPIN_NS_WORD, VERSION,
+    SEGMENT_WORDS, SPIN_NS_WORD,
 };
 
 /// The number of the attached process when the creator has timed out.
@@ -97,14 +98,8 @@ impl Named {
         let Found::Segment(segment) = names.open(name)? else {
             return Err(Error::invalid(format!("no process waits at a segment named {name}")));
         };
+        segment::check(&segment, HEADER, SEGMENT_WORDS, &format!("the segment named {name}"))?;
         let words = segment.words();
-        let header = HEADER.iter().zip(words).map(|(_, word)| word.load(Ordering::Acquire));
-        if words.len() != SEGMENT_WORDS || !header.eq(HEADER) {
-            return Err(Error::violation(format!(
-                "the segment named {name}, of {} bytes, is not of version {VERSION}: both sides must be of one build",
-                words.len() * 8
-            )));
-        }
         let pid = u64::from(std::process::id());
         words[ATTACHED_STARTED_WORD].store(Watched::started(pid).unwrap_or(0), Ordering::Relaxed);
         let attached = &words[ATTACHED_WORD];

@@ -18,8 +18,8 @@ use crate::sys::io::socket::{self, Received};
 use crate::transport::lane::segment as lane_segment;
 use crate::transport::{Lane, Side};
 
-/// The byte that comes with the segment's descriptor.
-const LANE: u8 = b'L';
+/// The message that comes with the segment's descriptor: a letter and eight zeros.
+const LANE: [u8; 9] = *b"L\0\0\0\0\0\0\0\0";
 
 /// One end of a lane, and the socket over which both sides wake each other.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Shared {
     /// When memory runs out, or the socket takes no descriptor.
     pub(in crate::transport) fn create(socket: OwnedFd) -> Result<Self> {
         let (segment, file) = lane_segment::create(Duration::from_nanos(SPIN_NS))?;
-        socket::send(socket.as_fd(), LANE, 0, &[file.as_fd()], Deadline::after(ATTACH_TIMEOUT))?;
+        socket::send(socket.as_fd(), &LANE, &[file.as_fd()], Deadline::after(ATTACH_TIMEOUT))?;
         Ok(Self::new(Lane::new(&segment, Side::Controller), Side::Controller, socket))
     }
 
@@ -49,11 +49,17 @@ impl Shared {
     /// version.
     pub(in crate::transport) fn attach(socket: OwnedFd) -> Result<Self> {
         let during = |error: Error| error.during("attaching to a lane");
-        let file = match socket::receive(socket.as_fd(), Deadline::SESSION_END).map_err(during)? {
-            Some(Received { letter: LANE, mut files, .. }) if files.len() == 1 => files.pop(),
-            Some(Received { letter, files, .. }) => {
+        // No more bytes: those that may follow are the doorbell's.
+        let mut bytes = [0; LANE.len()];
+        let received = socket::receive(socket.as_fd(), &mut bytes, Deadline::SESSION_END);
+        let file = match received.map_err(during)? {
+            Some(Received { mut files, .. }) if bytes[0] == LANE[0] && files.len() == 1 => {
+                files.pop()
+            }
+            Some(Received { files, .. }) => {
                 return Err(Error::violation(format!(
-                    "byte {letter:#x} with {} descriptors came where a lane's segment was due",
+                    "byte {:#x} with {} descriptors came where a lane's segment was due: create_shared at the other end sends it",
+                    bytes[0],
                     files.len()
                 )));
             }

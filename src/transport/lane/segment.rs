@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sync::Ordering;
-use crate::wire::layout::{FIXED_WORDS, HEADER, SEGMENT_WORDS, SPIN_NS_WORD, VERSION};
+use crate::wire::hello::check_segment;
+use crate::wire::layout::{FIXED_WORDS, HEADER, SEGMENT_WORDS, SPIN_NS_WORD};
 
 /// Makes the segment of a lane on which both sides poll for `spin` before they sleep. Also returns its descriptor, which the
 /// caller may close once it is sent.
@@ -36,14 +37,24 @@ pub(crate) fn create(spin: Duration) -> Result<(Arc<Segment>, OwnedFd)> {
 pub(crate) fn open(file: OwnedFd) -> Result<Arc<Segment>> {
     let mut segment = Segment::open(file)?;
     drop(segment.take_file());
-    let segment = Arc::new(segment);
-    let words = segment.words();
-    let header = HEADER.iter().zip(words).map(|(_, word)| word.load(Ordering::Acquire));
-    if words.len() != SEGMENT_WORDS || !header.eq(HEADER) {
-        return Err(Error::violation(format!(
-            "a segment of {} bytes that is not of version {VERSION}: controller and executor must be of one build",
-            words.len() * 8
-        )));
+    let name = format!("a segment of {} bytes", segment.words().len() * 8);
+    check(&segment, HEADER, SEGMENT_WORDS, &name)?;
+    Ok(Arc::new(segment))
+}
+
+/// Refuses a segment with another header than the `due` one, or of another size than `words`. `name` says which segment.
+///
+/// # Errors
+///
+/// `ErrorKind::Violation`, with both versions where the segment has one.
+pub(crate) fn check(segment: &Segment, due: [u64; 4], words: usize, name: &str) -> Result<()> {
+    let mut header = [0; 4];
+    for (value, word) in header.iter_mut().zip(segment.words()) {
+        *value = word.load(Ordering::Acquire);
     }
-    Ok(segment)
+    check_segment(header, due, name)?;
+    match segment.words().len() == words {
+        true => Ok(()),
+        false => Err(Error::violation(format!("{name} of another size than its header says"))),
+    }
 }

@@ -50,7 +50,7 @@ fn only_a_lane_of_this_version_is_attached_to() {
         (sealed(4096), "a segment of 4096 bytes"),
     ] {
         let (ours, theirs) = pair();
-        socket::send(ours.as_fd(), b'L', 0, &[file.as_fd()], Deadline::SESSION_END).expect("sent");
+        socket::send(ours.as_fd(), b"L", &[file.as_fd()], Deadline::SESSION_END).expect("sent");
         let error = attach(theirs);
         assert!(
             error.kind() == ErrorKind::Violation && error.to_string().contains(words),
@@ -60,7 +60,7 @@ fn only_a_lane_of_this_version_is_attached_to() {
 
     let (ours, theirs) = pair();
     let (_, file) = segment::create(Duration::ZERO).expect("memory");
-    socket::send(ours.as_fd(), b'L', 0, &[file.as_fd(), file.as_fd()], Deadline::SESSION_END)
+    socket::send(ours.as_fd(), b"L", &[file.as_fd(), file.as_fd()], Deadline::SESSION_END)
         .expect("sent");
     assert!(attach(theirs).to_string().contains("0x4c with 2"));
 }

@@ -63,6 +63,20 @@ impl Life {
         self.changed.notify_all();
     }
 
+    /// Ends the process at once, or the session if this process may not kill that one. Does nothing in a forked child.
+    pub(super) fn kill(&self) {
+        if !self.origin.is_own() {
+            return;
+        }
+        let killed = match &self.started().stage {
+            Stage::Running(child) => child.kill(),
+            _ => Ok(()),
+        };
+        if let Err(why) = killed {
+            self.refuse(why);
+        }
+    }
+
     /// The process cannot be killed for this reason: ends the session, and with it the calls that wait for the process.
     pub(super) fn refuse(&self, why: Error) {
         // The first reason counts.

@@ -140,16 +140,7 @@ impl Process {
     /// Ends the process at once. Does nothing in a forked child. If this process may not kill that one, ends the session: all calls
     /// fail, and the executor ends by itself when it sees that.
     pub(crate) fn kill(&self) {
-        if !self.0.origin.is_own() {
-            return;
-        }
-        let killed = match &self.0.started().stage {
-            Stage::Running(child) => child.kill(),
-            _ => Ok(()),
-        };
-        if let Err(why) = killed {
-            self.0.refuse(why);
-        }
+        self.0.kill();
     }
 
     /// Ends the process and collects it, where no descriptor tells of its end.

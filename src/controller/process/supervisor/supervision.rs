@@ -227,6 +227,9 @@ impl Supervised {
                 match kind {
                     SOCKET if !executor.opener.answer() => {
                         self.watch.remove(executor.opener.watched());
+                        if executor.opener.violation().is_some() {
+                            executor.life.kill();
+                        }
                     }
                     PROCESS => {
                         let stage = match executor.end.collect_or_leave() {

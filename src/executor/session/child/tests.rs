@@ -1,7 +1,6 @@
 //! A session called over a lane in one process, by every name that it offers.
 
 use std::collections::HashMap;
-use std::os::unix::net::UnixStream;
 use std::thread;
 
 use super::*;
@@ -17,6 +16,7 @@ use crate::sync::Mutex;
 use crate::sync::Ordering;
 use crate::sys::futex;
 use crate::transport::Payload;
+use crate::wire::hello::{Features, Hello};
 use crate::wire::layout;
 
 /// The actions that ran, in all tests of this file.
@@ -55,6 +55,8 @@ impl Handler<Lane> for NoCalls {
 struct Client {
     end: LaneEnd,
     names: HashMap<String, ExecutorAddr>,
+    socket: OwnedFd,
+    segment: Arc<Memory>,
 }
 
 impl Client {
@@ -66,6 +68,13 @@ impl Client {
             .expect("a result");
         sps::from_bytes(&result).expect("decodes")
     }
+
+    /// Makes the executor look at the socket.
+    fn ring(&self) {
+        let doorbell = &self.segment.words()[layout::DOORBELL_WORD];
+        doorbell.fetch_add(1, Ordering::Release);
+        futex::wake(doorbell);
+    }
 }
 
 /// Runs `body` against a session; returns the session's outcome.
@@ -73,23 +82,57 @@ fn with_session(body: impl FnOnce(&mut Client)) -> Result<()> {
     let bytes = layout::SEGMENT_WORDS as u64 * 8;
     let segment = Arc::new(Memory::create(c"test", bytes, false).expect("memory"));
     let ours = Lane::new(&segment, Side::Controller);
-    let (socket, peer) = UnixStream::pair().expect("a socket");
+    let (socket, theirs) = socket::pair().expect("a socket");
     let first = Arc::clone(&segment);
     let server = thread::spawn(move || {
-        let session = Instance::begin(Some(Acceptor::new(first)));
-        run(session, socket.into(), vec![], Enforced::default())
+        let session = Instance::begin(Some(Acceptor::new(first, Features::OWN)));
+        run(session, theirs, vec![], Enforced::default())
     });
     let end = Lanes::new().add(ours).expect("a lane");
     let setup = end.receive_setup(Deadline::SESSION_END).expect("a setup");
     let (_, _, names, _) = sps::from_bytes::<Setup>(&setup).expect("decodes");
-    let mut client = Client { end, names: names.into_iter().collect() };
+    let mut client = Client { end, names: names.into_iter().collect(), socket, segment };
     body(&mut client);
     // As a controller does: a child that another test forks may have the socket open for a moment.
-    peer.shutdown(std::net::Shutdown::Both).expect("it is open");
-    let doorbell = &segment.words()[layout::DOORBELL_WORD];
-    doorbell.fetch_add(1, Ordering::Release);
-    futex::wake(doorbell);
+    socket::shut_down(client.socket.as_fd());
+    client.ring();
     server.join().expect("no panic")
+}
+
+#[test]
+fn a_message_that_is_not_due_ends_the_session_by_name() {
+    let long = [&b"m"[..], &[0; 2000]].concat();
+    for (bytes, files, words) in [
+        (&b"?"[..], 0, "the unknown letter '?' (0x3f)"),
+        (b"", 0, "an empty message"),
+        (b"s1234", 3, "message 's' (0x73, Slab) of 5 bytes, where 9 are due"),
+        (&long, 1, "message 'm' (0x6d, Region) of more than 1041 bytes"),
+        (b"o12345678", 0, "message 'o' (0x6f, Lane) with 0 descriptors, where 1 are due"),
+        (b"n", 2, "message 'n' (0x6e, NoLane) with 2 descriptors"),
+        (b"n", 9, "message 'n' (0x6e, NoLane) with more than 8 descriptors"),
+        (b"r", 0, "message 'r' (0x72, RequestLane) of an executor came to an executor"),
+        (b"k", 2, "message 'k' (0x6b, Fork) of a controller came to an executor"),
+        (&ControlMessage::Begin { hello: Hello::OWN }.encode(), 4, "Begin) of a controller"),
+    ] {
+        let mut said = None;
+        let ended = with_session(|client| {
+            let socket = client.socket.as_fd();
+            socket::send(socket, bytes, &vec![socket; files], Deadline::now()).expect("sent");
+            client.ring();
+            let soon = Deadline::after(std::time::Duration::from_secs(30));
+            said = control::receive(socket, soon).expect("a message");
+        });
+        let ended = ended.expect_err("refused").to_string();
+        let Some(ControlMessage::LastWords { hello, why }) = said.map(|said| said.message) else {
+            panic!("no last words")
+        };
+        assert_eq!(hello, Hello::OWN);
+        for text in [ended, why] {
+            for words in ["the control socket: ", words, "from one build"] {
+                assert!(text.contains(words), "{words}: {text}");
+            }
+        }
+    }
 }
 
 #[test]
