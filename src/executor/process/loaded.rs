@@ -143,8 +143,8 @@ pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> Symbol
     file.symbols_named(name).iter().find_map(of_symbol).unwrap_or(unnamed)
 }
 
-/// The default version of the name in the file at `address`, where the dynamic linker has found the symbol, if another file defines the
-/// name as well. A linker would bind the name to that version. `None` if the file at `address` has no versions of it.
+/// The default version of a name in the file at `address`, where the dynamic linker has found the symbol. A linker would bind the name to
+/// that version. `None` if no other file defines the name, or if that file has no versions of it.
 pub(crate) fn rival_version<'a>(
     files: &'a [LoadedFile],
     name: &CStr,

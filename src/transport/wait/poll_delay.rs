@@ -50,6 +50,11 @@ impl PollDelay {
         self.turns = (self.turns + self.step()).min(TURNS_MAX);
     }
 
+    /// Forgets what was learned: behind a sleep, answers may come as quickly as ever.
+    pub(in crate::transport) fn begin_anew(&mut self) {
+        self.turns = TURNS_MIN;
+    }
+
     fn step(&self) -> usize {
         1 + self.turns / TURNS_PER_STEP
     }

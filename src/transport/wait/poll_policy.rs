@@ -11,6 +11,7 @@
 //! | the same for [`SHARED_WAITS`] waits | the kernel leaves both sides on this CPU | leaves it, if it is the executor |
 //! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | does not yield for [`UNYIELDING`] |
 //! | over [`GAP_MIN`] between two looks at the clock | another thread had this CPU | sleeps, then polls for [`CONTENDED_SPIN`] |
+//! | the first wait | the threads of the peer start, which need CPUs | polls for [`CONTENDED_SPIN`], then sleeps |
 //! | none | no other thread wants this CPU | polls for the time that the user gave |
 //!
 //! A yield to the peer costs less than a sleep and a wake. Beside a third thread it costs a slice: Linux (6.6 and later) gives
@@ -35,7 +36,7 @@ const GAP_MIN: Duration = Duration::from_micros(20);
 /// tenth of a call on one.
 const SHARED_WAITS: u32 = 64;
 /// The least time between two moves: a move costs some microseconds, and may be in vain.
-const LEAVE_PAUSE: Duration = Duration::from_millis(50);
+const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 /// Behind a yield that took long, a side sleeps until waits have followed each other for this time without a gap of
 /// [`YIELD_MAX`]: threads that want the CPU have it at least once in that time.
 const UNYIELDING: Duration = Duration::from_millis(50);
@@ -55,6 +56,8 @@ const CONTENDED_MAX: Duration = Duration::from_secs(1);
 pub(crate) struct PollPolicy {
     /// How long to poll at most while no other thread wants the CPU.
     spin: Duration,
+    /// No wait has polled so far.
+    is_new: bool,
     /// The peer was asleep and had to be woken.
     woke_peer: bool,
     /// The factor by which polling lasts longer, since answers came late recently.
@@ -75,6 +78,7 @@ impl PollPolicy {
         let yielding = Yielding { last: None, first: Instant::now() };
         Self {
             spin,
+            is_new: true,
             woke_peer: false,
             slow_factor: 1,
             contention,
@@ -111,7 +115,7 @@ impl PollPolicy {
         }
         let start = Instant::now();
         let is_contended = self.contention.is_remembered(start);
-        let limit = if is_contended {
+        let limit = if std::mem::take(&mut self.is_new) || is_contended {
             self.spin.min(CONTENDED_SPIN)
         } else {
             let woken_factor = if woke_peer { WOKEN_FACTOR } else { 1 };
@@ -321,7 +325,9 @@ mod tests {
     fn policy(spin: Duration) -> (Arc<Segment>, PollPolicy) {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let cpu_hints = CpuHints::new(&segment, [0, 1], Side::Controller);
-        (segment, PollPolicy::new(spin, cpu_hints))
+        let mut policy = PollPolicy::new(spin, cpu_hints);
+        assert_eq!(limit(&mut policy), spin.min(CONTENDED_SPIN), "the peer starts");
+        (segment, policy)
     }
 
     /// How long the next wait polls.

@@ -132,6 +132,7 @@ impl Waiter {
                 break;
             }
         }
+        self.poll_delay.begin_anew();
         let found = self.asleep(word, current, deadline);
         self.policy.answered(&polling);
         found
