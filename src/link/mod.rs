@@ -46,9 +46,9 @@ mod read;
 mod tests;
 mod verify;
 
-pub(crate) use arch::handler_stub::handler_object;
 pub(crate) use arch::stub_page::StubPage;
 pub use build::frame::{CalleeSaved, Frame};
+pub(crate) use build::handler_stub::handler_object;
 pub use build::object_builder::ObjectBuilder;
 pub use build::part::ObjectPart;
 pub use bytes::Bytes as FileBytes;

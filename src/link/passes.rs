@@ -153,11 +153,11 @@ impl Layout {
         Ok((image, addresses))
     }
 
-    /// Zeroes, as many as each stripe stores.
+    /// Stripes with memory for what each stores.
     fn empty_stripes(&self) -> Result<Stripes> {
         let [code, constants, data] = self.stored_bytes.map(|bytes| {
             let bytes = usize::try_from(bytes).map_err(|_| Error::link("the image is too large"));
-            Ok(Mutex::new(vec![0; bytes?]))
+            Ok(Mutex::new(Vec::with_capacity(bytes?)))
         });
         Ok([code?, constants?, data?])
     }
@@ -205,11 +205,17 @@ impl Layout {
     }
 }
 
-/// Stores a piece.
+/// Stores a piece. One thread has them in order.
 fn keep(stripes: &Stripes, prot: Prot, offset: u64, piece: &[u8]) {
-    // The stripe has the bytes of all pieces.
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    stripes[prot.index()].lock()[start..][..piece.len()].copy_from_slice(piece);
+    let mut stripe = stripes[prot.index()].lock();
+    if stripe.len() == start {
+        stripe.extend_from_slice(piece);
+        return;
+    }
+    let end = stripe.len().max(start + piece.len());
+    stripe.resize(end, 0);
+    stripe[start..][..piece.len()].copy_from_slice(piece);
 }
 
 /// What was stored.

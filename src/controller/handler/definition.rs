@@ -233,8 +233,7 @@ impl ObjectLayer {
 
 /// The object of a stub.
 fn stub(name: &str, head: &Head) -> Result<ObjectFile> {
-    let object = handler_object(name, &head.constants(name), CALL_HANDLER)?;
-    ObjectFile::parse(format!("handler {name}"), object)
+    handler_object(name, &head.constants(name), CALL_HANDLER)
 }
 
 impl Dylib {

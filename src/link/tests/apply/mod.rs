@@ -1,7 +1,6 @@
 //! Tests of `link::apply`: fields, and the code around them.
 
 mod dynamic_threads;
-mod handler_stub;
 mod pieces;
 mod relocations;
 mod thread_locals;

@@ -2,12 +2,11 @@
 
 use crate::ErrorKind;
 use crate::addr::ExecutorAddr;
-use crate::link::{LinkGraph, ObjectFile, handler_object};
+use crate::link::{LinkGraph, handler_object};
 
 #[test]
 fn a_stub_finds_its_constants_and_its_target() {
     let object = handler_object("log", b"sixteen bytes...", "entry").expect("made");
-    let object = ObjectFile::parse("log", object).expect("an object");
     assert_eq!(object.definitions().collect::<Vec<_>>(), ["log"]);
     let mut graph = LinkGraph::default();
     graph.add_object(&object).expect("added");
@@ -31,7 +30,7 @@ fn a_stub_finds_its_constants_and_its_target() {
 fn a_stub_says_that_its_stack_holds_no_code() {
     let object = handler_object("log", b"", "entry").expect("made");
     let note = b"\0.note.GNU-stack\0";
-    assert!(object.windows(note.len()).any(|window| window == note));
+    assert!(object.bytes().windows(note.len()).any(|window| window == note));
 }
 
 #[test]
