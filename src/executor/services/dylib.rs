@@ -140,8 +140,8 @@ impl Serve for NativeLookup {
     }
 }
 
-/// A wanted symbol that several files define: its place among the wanted ones, its name, and its version in the file that
-/// the dynamic linker has chosen.
+/// A wanted symbol that several files define: its place among the wanted ones, its name, and its version in the file that is
+/// chosen.
 type Versioned = (usize, CString, CString);
 
 /// The found symbols with versions that other files define as well.
