@@ -24,7 +24,7 @@ use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::shm::Segment;
 use crate::sps;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Mutex};
 use crate::sys::confine::apply::{confine, confine_copy};
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::confine::enforced::Enforced;
@@ -44,6 +44,9 @@ use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 
 /// The exit status of an executor that could not serve.
 const FAILED: i32 = 125;
+
+/// The segments to which the crash handler reports, where a leak checker of the program finds them.
+static REPORTED: Mutex<Vec<&'static Arc<Segment>>> = Mutex::new(Vec::new());
 
 /// Serves as an executor and exits, if a controller started this process; returns at once otherwise.
 ///
@@ -404,7 +407,9 @@ fn setup(session: &Arc<Instance>, stripes: Vec<OwnedFd>, enforced: Enforced) -> 
 
 /// The crash handler writes to the segment until the process is gone.
 fn leaked(segment: Arc<Segment>) -> &'static Arc<Segment> {
-    Box::leak(Box::new(segment))
+    let segment: &'static Arc<Segment> = Box::leak(Box::new(segment));
+    REPORTED.lock().push(segment);
+    segment
 }
 
 /// The words of the first lane's segment to which the crash handler reports.
