@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::executor::memory::attached::Attached;
 use crate::executor::memory::{MemoryMap, forked};
 use crate::executor::process::libraries::Libraries;
+use crate::executor::process::names::dlsym;
 use crate::limits::SLABS_MAX;
 use crate::session::SessionHandle;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
@@ -99,7 +100,9 @@ impl Instance {
         if self.acceptor.is_some() {
             forked::forget();
         }
+        let slabs = self.memory.slabs();
         let failures = self.memory.shut_down();
+        dlsym::forget(|address| slabs.iter().any(|slab| slab.contains(address)));
         self.libraries.close();
         if failures.is_empty() { Ok(()) } else { Err(Error::remote(failures.join("; "))) }
     }

@@ -4,6 +4,8 @@
 use std::ffi::{CStr, c_char};
 use std::fmt;
 
+use crate::ExecutorAddr;
+use crate::executor::entry::allocator;
 use crate::transport::Payload;
 
 /// LLVM's `orc_rt_WrapperFunctionBuffer` and `CWrapperFunctionResult`: `{ union { char *ptr; char inline[8]; },
@@ -170,6 +172,62 @@ impl WrapperFunctionBuffer {
         self.checked()
     }
 
+    /// The buffer that code at this address has returned or passed on, in memory of the C library. The code may belong to a program
+    /// with an allocator of its own.
+    #[inline(always)]
+    pub(crate) fn taken_from(self, code: ExecutorAddr) -> Self {
+        match self.is_in_memory() && allocator::is_replaced_for(code) {
+            true => self.taken_from_linked_code(),
+            false => self,
+        }
+    }
+
+    /// The same for linked code.
+    #[cold]
+    pub(crate) fn taken_from_linked_code(self) -> Self {
+        if !self.is_in_memory() || !allocator::is_replaced() {
+            return self;
+        }
+        // SAFETY: the content has this many bytes.
+        let data = unsafe { copy_to_malloc(self.data.cast(), self.bytes_in_memory()) };
+        let (old, size) = self.into_parts();
+        // SAFETY: the program's allocator has made it, and only the buffer pointed to it.
+        unsafe { allocator::release(old.cast()) };
+        Self { data, size }
+    }
+
+    /// The same buffer, to be passed to code at this address, which will free it.
+    pub(crate) fn for_code(self, code: ExecutorAddr) -> Self {
+        if allocator::is_replaced_for(code) { self.for_linked_code() } else { self }
+    }
+
+    /// The same buffer, to be passed to linked code, which will free it.
+    #[inline]
+    pub(crate) fn for_linked_code(self) -> Self {
+        if !self.is_in_memory() || !allocator::is_replaced() {
+            return self;
+        }
+        let bytes = self.bytes_in_memory();
+        let memory = allocator::allocate(bytes).cast::<c_char>();
+        if memory.is_null() {
+            std::process::abort();
+        }
+        // SAFETY: both have this many bytes, and no other code knows the new ones.
+        unsafe { memory.copy_from_nonoverlapping(self.data, bytes) };
+        Self { data: memory, size: self.size }
+    }
+
+    /// True if the buffer points to memory.
+    #[inline(always)]
+    const fn is_in_memory(&self) -> bool {
+        self.size.wrapping_sub(1) >= INLINE_BYTES && !self.data.is_null()
+    }
+
+    /// The number of bytes that the buffer points to.
+    fn bytes_in_memory(&self) -> usize {
+        self.out_of_band_error().map_or(self.size, |message| message.count_bytes() + 1)
+    }
+
     fn checked(mut self) -> Result<Self, String> {
         if let Some(message) = self.out_of_band_error() {
             return Err(message.to_string_lossy().into_owned());
@@ -198,7 +256,7 @@ impl AsRef<[u8]> for WrapperFunctionBuffer {
 impl Drop for WrapperFunctionBuffer {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.size.wrapping_sub(1) >= INLINE_BYTES && !self.data.is_null() {
+        if self.is_in_memory() {
             // SAFETY: large content and messages come from malloc, and only the buffer owns them.
             unsafe { libc::free(self.data.cast()) };
         }

@@ -42,7 +42,9 @@ pub(crate) unsafe extern "C" fn call_controller<C: CallController>(
         unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }
     };
     let result = C::call(tag, args);
-    result.unwrap_or_else(|error| WrapperFunctionBuffer::out_of_band(&error.to_string()))
+    let result =
+        result.unwrap_or_else(|error| WrapperFunctionBuffer::out_of_band(&error.to_string()));
+    result.for_linked_code()
 }
 
 /// `farcall_call_controller` as LLVM's code calls it: the tag is a pointer, and an unused context comes first.
@@ -96,9 +98,9 @@ pub(crate) unsafe extern "C" fn call_controller_async<C: CallController>(
             Err(message) => WrapperFunctionBuffer::out_of_band(&message),
         };
         // SAFETY: the caller vouches for the function and its context.
-        unsafe { on_result(session, buffer, context.get()) };
+        unsafe { on_result(session, buffer.for_linked_code(), context.get()) };
     };
-    match args.into_result() {
+    match args.taken_from_linked_code().into_result() {
         Ok(args) => {
             let tag = tag.expose_provenance() as u64;
             C::call_async(session, tag, args.as_bytes().to_vec(), finish);

@@ -195,12 +195,14 @@ pub(crate) unsafe fn wrapper(
         }?;
         let data = std::ptr::with_exposed_provenance_mut(result.first);
         // SAFETY: a wrapper function returns a buffer in its two result registers.
-        return Ok(unsafe { WrapperFunctionBuffer::from_parts(data, result.second) });
+        let result = unsafe { WrapperFunctionBuffer::from_parts(data, result.second) };
+        return Ok(result.taken_from(function));
     }
     // SAFETY: the function passes two arguments on, and leaves the two registers of the result alone.
     let enter: Wrapper = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
     // SAFETY: the caller vouches for the function and its arguments.
-    Ok(unsafe { enter(pointer(function), args, bytes) })
+    let result = unsafe { enter(pointer(function), args, bytes) };
+    Ok(result.taken_from(function))
 }
 
 /// Calls a wrapper function that answers through `answer`. It has no unwind boundary, since it may answer before it

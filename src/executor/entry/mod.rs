@@ -2,6 +2,7 @@
 
 pub(crate) mod abi;
 pub(crate) mod address;
+pub(crate) mod allocator;
 pub(crate) mod buffer;
 pub(crate) mod controller_call;
 pub(crate) mod enter;

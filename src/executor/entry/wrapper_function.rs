@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::ExecutorAddr;
 use crate::error::drop_panic;
 use crate::executor::entry::address::pointer;
+use crate::executor::entry::allocator;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
@@ -131,6 +132,7 @@ impl Convention {
         }
         if self == Self::WithSession {
             let generation = fork::generation();
+            let args = args.for_code(function);
             // SAFETY: the caller vouches for the function, its arguments and `answer`.
             unsafe { enter::wrapper_function(function, session, args, answer, call_id) };
             if fork::generation() != generation {
@@ -152,9 +154,11 @@ impl Convention {
         args: WrapperFunctionBuffer,
         call_id: u64,
     ) {
+        let is_program = allocator::is_replaced_for(function);
+        let answer = if is_program { answered_by_program::<A> } else { answered::<A> };
         // SAFETY: the controller or the host vouches for the function, as said above; the answer function accepts any
         // session and number.
-        unsafe { Self::WithSession.call(function, session, args, answered::<A>, call_id) };
+        unsafe { Self::WithSession.call(function, session, args, answer, call_id) };
     }
 
     /// The answer to a call that is refused before the function runs.
@@ -184,6 +188,15 @@ unsafe extern "C" fn answered<A: Answered>(
     call_id: u64,
 ) {
     A::answered(session, result, call_id);
+}
+
+/// The same for a function of a program with an allocator of its own.
+unsafe extern "C" fn answered_by_program<A: Answered>(
+    session: RawSession,
+    result: WrapperFunctionBuffer,
+    call_id: u64,
+) {
+    A::answered(session, result.taken_from_linked_code(), call_id);
 }
 
 impl WrapperCall {

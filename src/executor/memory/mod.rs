@@ -239,6 +239,16 @@ impl MemoryMap {
         failures
     }
 
+    /// The ranges of the slabs.
+    pub(crate) fn slabs(&self) -> Vec<AddrRange> {
+        self.state.lock().slabs.values().map(Slab::range).collect()
+    }
+
+    /// True for an address in a slab at which nothing is any more.
+    pub(crate) fn is_free(&self, address: ExecutorAddr) -> bool {
+        self.state.lock().is_free(address)
+    }
+
     fn add(&self, slab: Slab) -> Result<ExecutorAddr> {
         let mut state = self.state.lock();
         if state.shut_down {

@@ -74,6 +74,13 @@ impl State {
         self.slabs.range(..=address).next_back().map(|(_, slab)| slab)
     }
 
+    /// True for an address in a slab, but in none of its regions.
+    pub(super) fn is_free(&self, address: ExecutorAddr) -> bool {
+        let region = self.regions.range(..=address).next_back();
+        self.slab_at(address).is_some_and(|slab| slab.range().contains(address))
+            && region.is_none_or(|(_, region)| region.end <= address)
+    }
+
     /// The region set with this base.
     pub(super) fn set_mut(&mut self, base: ExecutorAddr) -> Option<&mut RegionSet> {
         self.regions.get_mut(&base)?.set.as_mut()

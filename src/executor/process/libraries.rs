@@ -2,20 +2,21 @@
 #![allow(unsafe_code, reason = "calls the dynamic linker")]
 
 pub(crate) mod ahead;
-pub(crate) mod allocator;
+mod allocator;
 pub(crate) mod constructors;
+mod earlier_blocks;
 mod name_file;
+pub(crate) mod name_library;
 pub(crate) mod precedence;
 pub(crate) mod standard_streams;
 
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::sync::Once;
 
-use super::{copy_relocations, loaded};
+use super::loaded;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex, Ordering};
 
 /// Libraries that a compiler's driver links by default, or that programs take for granted. [`open_defaults`] opens
 /// them in this order.
@@ -38,12 +39,9 @@ impl Libraries {
         Ok(handle)
     }
 
-    /// Closes each library as often as it was opened, in reverse order. The caller must know that no thread reads
-    /// them any more.
+    /// Closes each library as often as it was opened, in reverse order. Their destructors run under no lock of this process's own.
     pub(crate) fn close(&self) {
         let handles = std::mem::take(&mut *self.0.lock());
-        // Another session may be reading the loaded files.
-        let _lock = (!handles.is_empty()).then(copy_relocations::lock);
         for handle in handles.into_iter().rev() {
             close(handle);
         }
@@ -67,15 +65,19 @@ pub(crate) fn close(handle: ExecutorAddr) {
     unsafe { libc::dlclose(pointer::<c_void>(handle).cast_mut()) };
 }
 
-/// Opens the default libraries, once per process. The look-up functions call it when they miss a symbol.
+/// Opens the default libraries, if that was not done. The look-up functions call it when they miss a symbol. Two threads may open them
+/// both: no thread waits here for another one, which may be in a library's constructor.
 pub(crate) fn open_defaults() {
-    static DEFAULTS: Once = Once::new();
-    DEFAULTS.call_once(|| {
-        for library in DEFAULT_LIBRARIES {
-            // SAFETY: the name is a C string; these libraries have harmless initializers.
-            unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
-        }
-    });
+    static ARE_OPEN: AtomicBool = AtomicBool::new(false);
+    // Acquire: pairs with the store.
+    if ARE_OPEN.load(Ordering::Acquire) {
+        return;
+    }
+    for library in DEFAULT_LIBRARIES {
+        // SAFETY: the name is a C string; these libraries have harmless initializers.
+        unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    }
+    ARE_OPEN.store(true, Ordering::Release);
 }
 
 /// The address of a symbol in the process: the default version, else [`OLD_VERSION`].
@@ -99,15 +101,15 @@ pub(crate) fn find_version(name: &CStr, version: &CStr) -> Option<ExecutorAddr> 
 
 /// The first definition of a name in the loaded libraries that is not at the address `own`; null if there is none.
 pub(crate) fn find_another(name: &CStr, own: ExecutorAddr) -> *mut c_void {
-    let files = {
-        let _lock = copy_relocations::lock();
-        loaded::files().0
-    };
     // The first file is the process's own program.
-    for file in files.iter().skip(1).filter(|file| file.defines(name)) {
+    let paths: Vec<_> = loaded::with_files(|files, _| {
+        let defining = files.iter().skip(1).filter(|file| file.defines(name));
+        defining.map(|file| file.path().to_owned()).collect()
+    });
+    for path in paths {
         let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
         // SAFETY: the path is a C string, and nothing is loaded.
-        let library = unsafe { libc::dlopen(file.path().as_ptr(), mode) };
+        let library = unsafe { libc::dlopen(path.as_ptr(), mode) };
         if library.is_null() {
             continue;
         }
@@ -155,4 +157,63 @@ pub(crate) fn last_error() -> String {
     }
     // SAFETY: not null, so a C string.
     unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sys::alone;
+
+    /// Asks another thread for the number of loaded files, and has its answer.
+    static OTHER: std::sync::Mutex<Option<(Sender<()>, Receiver<usize>)>> =
+        std::sync::Mutex::new(None);
+
+    /// What a library's destructor does in the test below: it asks for a function that comes after the caller's own. It waits for
+    /// another thread that reads the loaded files.
+    extern "C" fn ask_in_destructor() {
+        assert!(!find_another(c"strlen", ExecutorAddr::NULL).is_null());
+        let other = OTHER.lock().expect("no panic");
+        let (question, answer) = other.as_ref().expect("the test has it");
+        question.send(()).expect("the thread waits");
+        assert!(answer.recv_timeout(Duration::from_secs(20)).expect("an answer") > 1);
+    }
+
+    /// A4: destructors run under no lock that functions of the executor take.
+    #[test]
+    fn a_destructor_may_call_what_reads_the_loaded_files() {
+        alone::run(
+            "executor::process::libraries::tests::a_destructor_may_call_what_reads_the_loaded_files",
+            || {
+                let folder = tempfile::tempdir().expect("a folder");
+                let [source, library] = ["end.c", "libend.so"].map(|name| folder.path().join(name));
+                let text = "void (*at_end)(void); __attribute__((destructor)) static void end(void) { if (at_end) at_end(); }";
+                std::fs::write(&source, text).expect("written");
+                let mut compiler = std::process::Command::new("cc");
+                compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+                assert!(compiler.status().expect("cc").success());
+                let libraries = Libraries::default();
+                let handle = libraries.open(library.to_str().expect("text")).expect("a library");
+                let word = find_in(handle, c"at_end").expect("it has it");
+                let word = pointer::<extern "C" fn()>(word).cast_mut();
+                // SAFETY: the library's variable is a pointer to such a function, and no other code uses it now.
+                unsafe { word.write(ask_in_destructor) };
+                let (question, questions) = channel();
+                let (answers, answer) = channel();
+                *OTHER.lock().expect("no panic") = Some((question, answer));
+                // It runs before: a thread that starts may wait for the dynamic linker.
+                let (ready, is_ready) = channel();
+                std::thread::spawn(move || {
+                    ready.send(()).expect("the test waits");
+                    questions.recv().expect("a question");
+                    let count = loaded::with_files(|files, _| files.len());
+                    answers.send(count).expect("the destructor waits");
+                });
+                is_ready.recv().expect("it runs");
+                libraries.close();
+            },
+        );
+    }
 }

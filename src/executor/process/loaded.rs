@@ -3,13 +3,14 @@
 //! A file's dynamic section, symbols and relocations stay mapped while the file is loaded. This module reads them
 //! there, as the dynamic linker does.
 //!
-//! Invariant: a [`LoadedFile`] is used within one request only. Every thread that reads or unloads files holds the
-//! lock of `copy_relocations`, so no file is unloaded meanwhile.
+//! Invariant: a [`LoadedFile`] is used within [`with_files`], or in a constructor that the dynamic linker calls. Then no file is unloaded
+//! meanwhile.
 #![allow(unsafe_code, reason = "reads what the dynamic linker has mapped")]
 
 mod bindings;
 
 use std::ffi::{CStr, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use libc::{Elf64_Phdr, Elf64_Sym, dl_phdr_info};
 
@@ -115,6 +116,46 @@ pub(crate) fn files() -> (Vec<LoadedFile>, u64) {
     // SAFETY: the function is called with this pointer before this call returns.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut files).cast()) };
     files
+}
+
+/// Calls a function with all loaded files, and with how many have been loaded so far. The dynamic linker keeps them meanwhile: it unloads
+/// files under the lock of `dl_iterate_phdr`, and runs no code of a file under it. The function must not call the dynamic linker, which
+/// takes other locks first, and must not take a lock under which others come here.
+pub(crate) fn with_files<R>(function: impl FnOnce(&[LoadedFile], u64) -> R) -> R {
+    type State<F, R> = (Option<F>, Option<std::thread::Result<R>>);
+
+    unsafe extern "C" fn visit<F: FnOnce(&[LoadedFile], u64) -> R, R>(
+        _: *mut dl_phdr_info,
+        _: usize,
+        state: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the pointer is the one given to `dl_iterate_phdr` below.
+        let (function, result) = unsafe { &mut *state.cast::<State<F, R>>() };
+        // The lock may be taken again by the same thread.
+        let (files, loaded) = files();
+        let function = function.take();
+        let call = AssertUnwindSafe(|| function.map(|function| function(&files, loaded)));
+        *result = catch_unwind(call).transpose();
+        // The other files are not visited.
+        1
+    }
+
+    fn of<F: FnOnce(&[LoadedFile], u64) -> R, R>(
+        _: &State<F, R>,
+    ) -> unsafe extern "C" fn(*mut dl_phdr_info, usize, *mut c_void) -> c_int {
+        visit::<F, R>
+    }
+
+    let mut state = (Some(function), None);
+    let visit = of(&state);
+    // SAFETY: the function is called with this pointer before this call returns.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut state).cast()) };
+    match state {
+        (_, Some(Ok(result))) => result,
+        (_, Some(Err(panic))) => resume_unwind(panic),
+        (Some(function), None) => function(&[], 0),
+        (None, None) => unreachable!("the function has run"),
+    }
 }
 
 /// The shared libraries among the loaded files: neither the process's own program, which comes first, nor the file of this code.
@@ -237,6 +278,19 @@ impl LoadedFile {
     /// True if the file defines the name.
     pub(crate) fn defines(&self, name: &CStr) -> bool {
         !self.indices_named(name).is_empty()
+    }
+
+    /// The same, without a symbol that only stands for another file's function.
+    pub(crate) fn has_definition(&self, name: &CStr) -> bool {
+        self.symbols_named(name).iter().any(bindings::is_defined)
+    }
+
+    /// From its first to its last byte.
+    pub(crate) fn span(&self) -> AddrRange {
+        let starts = self.segments.iter().map(|segment| segment.range.start);
+        let ends = self.segments.iter().map(|segment| segment.range.end);
+        let range = starts.min().zip(ends.max());
+        range.map(|(start, end)| AddrRange { start, end }).unwrap_or_default()
     }
 
     fn symbol(&self, index: u32) -> Elf64_Sym {

@@ -36,7 +36,7 @@ const EXPORTED: u8 = 0x10;
 
 impl Serve for DylibLookup {
     fn serve(
-        (libraries, placement, wanted, preceding): (
+        (libraries, placement, wanted, mut preceding): (
             Vec<String>,
             Placement,
             Vec<Wanted>,
@@ -47,27 +47,40 @@ impl Serve for DylibLookup {
             constructors::hold();
         }
         let gate = preceding.as_ref().and_then(|_| constructors::gate());
-        for library in libraries {
-            open(&library, gate)?;
-        }
+        let opened = libraries.iter().try_for_each(|library| open(library, gate).map(drop));
+        precedence::libraries_are_open(opened.is_ok());
+        opened?;
         let mut found: Vec<Option<Found>> = Vec::with_capacity(wanted.len());
         for (name, required, _) in &wanted {
             found.push(look_up(name, *required).map(|address| (address, false)));
         }
-        let mut relocations = copy_relocations::lock();
-        let (mut files, mut loaded) = loaded::files();
-        let versions = versions_of_several(&files, &wanted, &found);
-        if !versions.is_empty() {
-            // A constructor that a thread runs under the dynamic linker's lock may wait for this one.
-            drop(relocations);
-            choose(versions, &mut found);
-            relocations = copy_relocations::lock();
-            (files, loaded) = loaded::files();
+        let mut are_chosen = false;
+        loop {
+            let mut relocations = copy_relocations::lock();
+            let read = loaded::with_files(|files, loaded| {
+                let versions = match are_chosen {
+                    true => Vec::new(),
+                    false => versions_of_several(files, &wanted, &found),
+                };
+                if !versions.is_empty() {
+                    return Ok(Err(versions));
+                }
+                if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
+                    describe(&mut relocations, (files, loaded), placement, &wanted, &mut found)?;
+                }
+                let hashes = preceding.take();
+                Ok(Ok(hashes.map(|hashes| precedence::names_among(files, hashes))))
+            });
+            match read? {
+                Ok(names) => return Ok((found, names)),
+                // The dynamic linker is asked without that lock: a constructor that a thread runs under its lock may wait for it.
+                Err(versions) => {
+                    drop(relocations);
+                    choose(versions, &mut found);
+                    are_chosen = true;
+                }
+            }
         }
-        if !relocations.is_empty() || wanted.iter().any(|(.., narrow)| *narrow) {
-            describe(&mut relocations, (&files, loaded), placement, &wanted, &mut found)?;
-        }
-        Ok((found, preceding.map(|hashes| precedence::names_among(&files, hashes))))
     }
 }
 

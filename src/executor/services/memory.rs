@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::wrapper::{Serve, offer};
 use crate::executor::memory::{MemoryMap, Segment};
+use crate::executor::process::names::dlsym;
 use crate::limits::PAGE_BYTES;
 use crate::sps::{AllocGroup, Bytes, Expected, Lifetime, Status};
 use crate::{AddrRange, ExecutorAddr};
@@ -62,13 +63,22 @@ impl Serve for MemoryInitialize {
 
 impl Serve for MemoryDeinitialize {
     fn serve((instance, bases): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
-        Instance::at(instance)?.memory.deinitialize(&bases)
+        let session = Instance::at(instance)?;
+        let removed = session.memory.deinitialize(&bases);
+        dlsym::forget(|address| session.memory.is_free(address));
+        removed
     }
 }
 
 impl Serve for MemoryRelease {
     fn serve((instance, slabs): (ExecutorAddr, Vec<ExecutorAddr>)) -> Result<()> {
-        Instance::at(instance)?.memory.release(&slabs)
+        let session = Instance::at(instance)?;
+        let all = session.memory.slabs();
+        let removed = session.memory.release(&slabs);
+        let left = session.memory.slabs();
+        let is_in = |slabs: &[AddrRange], address| slabs.iter().any(|slab| slab.contains(address));
+        dlsym::forget(|address| is_in(&all, address) && !is_in(&left, address));
+        removed
     }
 }
 

@@ -34,7 +34,7 @@ use crate::executor::process::libraries::open_defaults;
 use crate::sync::Mutex;
 use crate::sys::process::thread;
 
-/// The results so far. Locked during a look-up, so that a concurrent one finds its result.
+/// The results so far. Not locked during a look-up: a constructor that the dynamic linker runs meanwhile may need one, too.
 static FOUND: Mutex<BTreeMap<String, i64>> = Mutex::new(BTreeMap::new());
 
 impl Serve for ThreadLookup {
@@ -44,8 +44,7 @@ impl Serve for ThreadLookup {
 }
 
 fn look_up(name: &str) -> Result<Option<i64>> {
-    let mut found = FOUND.lock();
-    if let Some(distance) = found.get(name) {
+    if let Some(distance) = FOUND.lock().get(name) {
         return Ok(Some(*distance));
     }
     let Ok(symbol) = CString::new(name) else { return Ok(None) };
@@ -55,7 +54,7 @@ fn look_up(name: &str) -> Result<Option<i64>> {
         distance = ask(&symbol)?;
     }
     if let Some(distance) = distance {
-        found.insert(name.to_owned(), distance);
+        FOUND.lock().insert(name.to_owned(), distance);
     }
     Ok(distance)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use farcall::controller::{Controller, Dylib};
 use farcall::link::ObjectFile;
 
 use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
@@ -98,6 +99,39 @@ fn an_allocator_of_the_program_serves_its_libraries() {
     let sources = ["as_native/own_allocator.c", "as_native/allocator.c"];
     same_as_native(&program(&sources, &["stdc++"]), &builds);
     same_as_native(&program(&sources, &[]), &builds);
+}
+
+/// A1: what a preloaded library has from before the allocator came, in heaps, in mappings and of threads, it can give back.
+#[test]
+fn an_allocator_of_the_program_meets_no_older_block() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    guest(folder.path(), "as_native/early_blocks.cpp", &["-std=c++17"]);
+    let library = folder.path().join("libguest.so");
+    let sources = ["own_allocator.c", "allocator.c", "operators.cpp"];
+    let sources = sources.map(|name| corpus::source(&format!("as_native/{name}")));
+    let inputs = corpus::compile_all(&sources, PLAIN);
+    let executable = corpus::executable(&inputs, &["stdc++"], PLAIN);
+    let run = |mut command: Command| {
+        command.env("LD_PRELOAD", &library);
+        run_to_end(command, b"")
+    };
+    let reference = run(native(&executable, &[]));
+    assert_eq!(reference.status, 0, "{reference}");
+    let inputs = [inputs, vec!["-lstdc++".into()]].concat();
+    assert_same("early blocks", &reference, &run(farcall_run(&inputs, &[])));
+}
+
+/// A1: blocks of a preloaded allocator cannot be told from those of the program.
+#[test]
+fn a_second_allocator_is_refused_beside_that_of_the_program() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    guest(folder.path(), "as_native/allocator.c", &["-xc"]);
+    let sources = ["own_allocator.c", "allocator.c"];
+    let sources = sources.map(|name| corpus::source(&format!("as_native/{name}")));
+    let mut command = farcall_run(&corpus::compile_all(&sources, PLAIN), &[]);
+    command.env("LD_PRELOAD", folder.path().join("libguest.so"));
+    let ended = run_to_end(command, b"");
+    assert!(ended.complaint().contains("start without that one"), "{ended}");
 }
 
 /// N2: allocators as they are linked in real programs.
@@ -219,5 +253,126 @@ fn a_removed_program_leaves_nothing_to_the_next_one() {
         dylib.add_object(&object.expect("an object")).expect("added");
         assert_eq!(dylib.run_main(["successor"]).expect("it returns"), 0, "{value}");
         dylib.clear().expect("cleared");
+    }
+}
+
+/// Makes the library `libNAME.so`, whose function NAME needs a function of a program.
+fn needing(folder: &Path, name: &str) -> String {
+    let path = folder.join(format!("lib{name}.so"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-fPIC", "-shared", &format!("-DGUEST={name}")]);
+    compiler.arg(corpus::source("needs_a_name.c")).arg("-o").arg(&path);
+    assert!(compiler.status().expect("cc").success());
+    path.display().to_string()
+}
+
+/// A program that has this function, and may want another one.
+fn having(controller: &Controller, flags: &[&str]) -> Dylib {
+    let flags = [&["-O2", "-fPIC"], flags].concat();
+    let bytes = std::fs::read(corpus::object("has_a_name.c", gcc(&flags))).expect("a file");
+    let dylib = controller.create_dylib("program");
+    dylib.precede_libraries();
+    dylib.add_object(&ObjectFile::parse("program.o", bytes).expect("an object")).expect("added");
+    dylib
+}
+
+/// Calls a library's function that calls the program's.
+fn call(controller: &Controller, dylib: &Dylib, name: &str) -> i32 {
+    let address = dylib.lookup(name).expect("found");
+    controller.function::<extern "C" fn() -> i32>(address).call().expect("it returns")
+}
+
+/// Panics unless a library cannot be opened, because its name is missing.
+fn is_refused(controller: &Controller, library: &str) {
+    let later = controller.create_dylib("later");
+    later.add_library(library);
+    let error = later.open_libraries().expect_err("nothing has the name").to_string();
+    assert!(error.contains("undefined symbol: only_in_the_program"), "{error}");
+}
+
+/// A3: a library that is opened later finds no name of a program that was removed, and the next program serves the first library.
+#[test]
+fn libraries_find_no_name_of_a_removed_program() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let controller = launch::controller();
+    let first = needing(folder.path(), "first");
+    for round in 1..3 {
+        let program = having(&controller, &[&format!("-DVALUE={round}")]);
+        program.add_library(&first);
+        assert_eq!(call(&controller, &program, "first"), round);
+        let second = needing(folder.path(), &format!("second_{round}"));
+        let later = controller.create_dylib("later");
+        later.add_library(&second);
+        assert_eq!(call(&controller, &later, &format!("second_{round}")), round);
+        program.clear().expect("cleared");
+        is_refused(&controller, &needing(folder.path(), &format!("third_{round}")));
+    }
+}
+
+/// A3: nor one of a program that could not be linked. A library that was opened for it waits for the next one.
+#[test]
+fn libraries_find_no_name_of_a_link_that_failed() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let controller = launch::controller();
+    let first = needing(folder.path(), "first");
+    let program = having(&controller, &["-DVALUE=1", "-DWANTED=missing_everywhere"]);
+    program.add_library(&first);
+    assert_eq!(program.link().expect_err("missing").symbols(), ["missing_everywhere"]);
+    is_refused(&controller, &needing(folder.path(), "second"));
+    let other = having(&controller, &["-DVALUE=2", "-Donly_in_the_program=another_name"]);
+    other.add_library(&first);
+    let error = other.lookup("another_name").and_then(|_| other.initialize()).expect_err("missing");
+    assert!(error.to_string().contains("only_in_the_program"), "{error}");
+    drop(other);
+    let program = having(&controller, &["-DVALUE=3"]);
+    program.add_library(&first);
+    assert_eq!(call(&controller, &program, "first"), 3);
+}
+
+/// A3: nor one of a dylib that was removed, whose names linked code had made known.
+#[test]
+fn libraries_find_no_name_of_a_removed_dylib() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let controller = launch::controller();
+    let object = corpus::object("has_a_name.c", gcc(&["-O2", "-fPIC", "-DVALUE=5", "-DASKS"]));
+    let object = ObjectFile::parse("dylib.o", std::fs::read(object).expect("a file"));
+    let dylib = controller.create_dylib("dylib");
+    dylib.add_object(&object.expect("an object")).expect("added");
+    assert_eq!(call(&controller, &dylib, "ask"), 1);
+    let later = controller.create_dylib("later");
+    later.add_library(needing(folder.path(), "first"));
+    assert_eq!(call(&controller, &later, "first"), 5, "it is there");
+    dylib.clear().expect("cleared");
+    is_refused(&controller, &needing(folder.path(), "second"));
+}
+
+/// A5: a constructor that does not return ends the constructors of its library. Those of others run at the next call.
+#[test]
+fn libraries_wait_behind_a_constructor_that_fails() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let controller = launch::controller();
+    let dylib = controller.create_dylib("constructed");
+    dylib.precede_libraries();
+    let allowed = |number: i32| if number == 3 { Err("not 3") } else { Ok(0_i64) };
+    dylib.define_handler("allowed", allowed).expect("defined");
+    let object = std::fs::read(corpus::object("constructed.c", PLAIN)).expect("a file");
+    dylib.add_object(&ObjectFile::parse("program.o", object).expect("an object")).expect("added");
+    // The last one loaded comes first.
+    for number in [5, 3, 1] {
+        let path = folder.path().join(format!("lib{number}.so"));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-fPIC", "-shared", &format!("-DNUMBER={number}")]);
+        compiler.arg(corpus::source("constructed_guest.c")).arg("-o").arg(&path);
+        assert!(compiler.status().expect("cc").success());
+        dylib.add_library(path.display().to_string());
+    }
+    let error = dylib.initialize().expect_err("not allowed");
+    assert!(error.to_string().contains("not 3"), "{error}");
+    let constructed = dylib.lookup("constructed").expect("defined");
+    let constructed = controller.function::<extern "C" fn() -> i64>(constructed);
+    assert_eq!(constructed.call().expect("it returns"), 123);
+    for _ in 0..2 {
+        dylib.initialize().expect("the others are allowed");
+        assert_eq!(constructed.call().expect("it returns"), 12_356);
     }
 }

@@ -3,18 +3,26 @@
 use std::fs;
 
 use farcall::ErrorKind;
+use farcall::controller::{Controller, Dylib};
 use farcall::link::ObjectFile;
 
-use crate::testkit::corpus::{self, Build, gcc};
+use crate::testkit::corpus::{self, Build, PLAIN, gcc};
 use crate::testkit::{launch, process};
 
 const STRICT: [&str; 5] = ["-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 fn does_what_it_says(build: Build<'_>) {
     let controller = launch::controller();
-    let dylib = controller.create_dylib("linked");
-    let bytes = fs::read(corpus::object("linked.c", build)).expect("just compiled");
-    dylib.add_object(&ObjectFile::parse("linked.o", bytes).expect("an object")).expect("added");
+    does_so(&controller, &controller.create_dylib("linked"), build);
+}
+
+fn add(dylib: &Dylib, source: &str, build: Build<'_>) {
+    let bytes = fs::read(corpus::object(source, build)).expect("just compiled");
+    dylib.add_object(&ObjectFile::parse(source, bytes).expect("an object")).expect("added");
+}
+
+fn does_so(controller: &Controller, dylib: &Dylib, build: Build<'_>) {
+    add(dylib, "linked.c", build);
     let function = |name| dylib.lookup(name).expect("defined");
     let bytes: Vec<u8> = (0..200).collect();
     for size in [0, 1, 8, 9, 200] {
@@ -47,6 +55,21 @@ fn the_header_for_linked_code_compiles_as_c() {
 #[test]
 fn the_header_for_linked_code_compiles_as_cpp() {
     does_what_it_says(gcc(&[&["-xc++", "-std=c++11"], &STRICT[..]].concat()));
+}
+
+/// A2: results go from one allocator to the other, in both directions. The program's ends the process for a block of the other one.
+#[test]
+fn results_of_a_program_with_an_allocator_are_freed_by_it() {
+    let controller = launch::controller();
+    let dylib = controller.create_dylib("linked");
+    dylib.precede_libraries();
+    add(&dylib, "as_native/allocator.c", PLAIN);
+    does_so(&controller, &dylib, gcc(&STRICT));
+    // The C library still has blocks of the program then, which it frees when a thread ends, and at the exit.
+    dylib.clear().expect("cleared");
+    let does_next = || does_so(&controller, &controller.create_dylib("next"), gcc(&STRICT));
+    std::thread::scope(|scope| scope.spawn(does_next).join().expect("as before"));
+    assert_eq!(controller.exit(0).expect("it ends well"), 0);
 }
 
 #[test]

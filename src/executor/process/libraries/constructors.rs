@@ -11,12 +11,13 @@
 //! Invariant: a library's destructors run only if its constructors have.
 #![allow(unsafe_code, reason = "changes dynamic sections, and calls constructors by address")]
 
+use std::collections::VecDeque;
 use std::ffi::c_void;
 
+use super::name_library;
 use crate::ExecutorAddr;
 use crate::error::Result;
 use crate::executor::entry::address::pointer;
-use crate::executor::process::copy_relocations;
 use crate::executor::process::loaded::{self, Dyn, LoadedFile};
 use crate::sync::Mutex;
 
@@ -106,9 +107,12 @@ extern "C" fn nothing() {}
 
 /// Runs the constructors that wait by `call`, those of a library before those of libraries that need it.
 ///
+/// Natively the process ends where a constructor does not return. Here the call may be unwound. Then the other constructors of that
+/// library do not run, as after a `dlopen` that an exception leaves. Those of other libraries go on waiting, up to the next call.
+///
 /// # Errors
 ///
-/// The first error of `call`.
+/// The first error of `call`. If a library needs names that the program does not have.
 pub(crate) fn run(mut call: impl FnMut(ExecutorAddr) -> Result<()>) -> Result<()> {
     let waiting = {
         let mut state = STATE.lock();
@@ -118,18 +122,22 @@ pub(crate) fn run(mut call: impl FnMut(ExecutorAddr) -> Result<()>) -> Result<()
     if waiting.is_empty() {
         return Ok(());
     }
-    for one in in_order(&waiting).into_iter().map(|index| &waiting[index]) {
-        {
-            let _lock = copy_relocations::lock();
-            let files = loaded::files().0;
-            let Some(file) = files.iter().find(|file| file.base() == one.base) else { continue };
-            file.set_words(&one.words)?;
-        }
-        for function in one.constructors.functions() {
-            call(ExecutorAddr::new(function))?;
-        }
+    let order = in_order(&waiting);
+    let mut waiting: Vec<_> = waiting.into_iter().map(Some).collect();
+    let mut ordered: VecDeque<_> =
+        order.into_iter().filter_map(|index| waiting[index].take()).collect();
+    let mut ran = match name_library::were_announced() {
+        true => loaded::with_files(|files, _| name_library::require_addresses(files)),
+        false => Ok(()),
+    };
+    while ran.is_ok()
+        && let Some(one) = ordered.pop_front()
+    {
+        ran = one.run(&mut call);
     }
-    Ok(())
+    // The last one is the first in this order again.
+    STATE.lock().waiting.extend(ordered.into_iter().rev());
+    ran
 }
 
 impl Waiting {
@@ -148,6 +156,17 @@ impl Waiting {
             words,
             constructors: Constructors::of(file),
         })
+    }
+
+    /// Restores the lists, and runs the constructors; nothing if the file was unloaded.
+    fn run(&self, call: &mut impl FnMut(ExecutorAddr) -> Result<()>) -> Result<()> {
+        let restored = loaded::with_files(|files, _| {
+            let file = files.iter().find(|file| file.base() == self.base)?;
+            Some(file.set_words(&self.words))
+        });
+        let Some(restored) = restored else { return Ok(()) };
+        restored?;
+        self.constructors.functions().into_iter().map(ExecutorAddr::new).try_for_each(call)
     }
 
     /// The changed words, with values for no constructors and no destructors.

@@ -92,7 +92,8 @@ impl<'a> NameFile<'a> {
         CStr::from_bytes_until_nul(self.bytes.get(self.text.checked_add(offset)?..)?).ok()
     }
 
-    fn word(&self, at: usize) -> Option<u64> {
+    /// The word at this offset.
+    pub(super) fn word(&self, at: usize) -> Option<u64> {
         self.bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
     }
 

@@ -15,25 +15,25 @@
 //! Libraries that the program opens later are bound ahead of their constructors. Those that a library opens by itself are not
 //! bound. The executor's own program is never bound.
 //!
-//! Invariant: when a program is removed, each word that was bound to it and that still is gets its old value.
+//! Invariant: when a program is removed, nothing is bound to it any more. Each word that still is gets its old value. Libraries without
+//! contents have none of its names.
 #![allow(unsafe_code, reason = "changes what libraries are bound to")]
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{CStr, OsString, c_int};
-use std::sync::Once;
 
-use super::ahead::{self, Object};
+use super::ahead::Object;
 use super::name_file::NameFile;
-use super::{allocator, constructors};
+use super::name_library::{self, NameLibrary};
+use super::{allocator, constructors, find};
 use crate::call::contract::{LibraryNames, NamesPrecede, NamesYield, ProgramAnnounce};
 use crate::error::Result;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::memory::advice;
-use crate::executor::process::copy_relocations;
 use crate::executor::process::loaded::{self, LoadedFile};
 use crate::sps::Bytes;
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use crate::sync::Mutex;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// A program whose names come first.
@@ -43,21 +43,41 @@ struct Program {
     data: AddrRange,
     /// The words that are bound to it: address, value, and the value before.
     words: Vec<(u64, u64, u64)>,
+    /// Its names as a library whose headers say where it has its variables.
+    listing: Option<NameLibrary>,
 }
 
 /// The programs, the newest last.
 static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
 
-/// The libraries without contents that have wrong addresses: where each is loaded, and its bytes.
-static ANNOUNCED: Mutex<Vec<(u64, Vec<u8>)>> = Mutex::new(Vec::new());
+/// The names that links have announced, for good.
+static ANNOUNCED: Mutex<Vec<NameLibrary>> = Mutex::new(Vec::new());
+
+/// Those of a link that is about to open its libraries. They have wrong addresses.
+static NEW: Mutex<Option<NameLibrary>> = Mutex::new(None);
 
 impl Serve for ProgramAnnounce {
     fn serve((Bytes(library),): (Bytes,)) -> Result<()> {
         // A confined executor may open no such library. Then libraries can need no names of the program.
-        if let Ok(base) = open(&library) {
-            ANNOUNCED.lock().push((base, library));
+        if let Ok(library) = NameLibrary::announce(library) {
+            let old = NEW.lock().replace(library);
+            drop(old);
         }
         Ok(())
+    }
+}
+
+/// Notes that a link has opened its libraries, or could not. What is opened later must not find a name that has no address.
+pub(crate) fn libraries_are_open(opened: bool) {
+    if !name_library::were_announced() {
+        return;
+    }
+    let new = NEW.lock().take();
+    let Some(new) = new else { return };
+    new.set(|_, _| None);
+    // If the link comes to nothing, the library of names stays only where others are bound to it.
+    if opened {
+        ANNOUNCED.lock().push(new);
     }
 }
 
@@ -65,24 +85,31 @@ impl Serve for NamesPrecede {
     fn serve(
         (names, constants, data, stored): (AddrRange, AddrRange, AddrRange, Option<u64>),
     ) -> Result<()> {
-        let mut program = Program { names, data, words: Vec::new() };
+        let mut program = Program { names, data, words: Vec::new(), listing: None };
         let file = program.file();
-        for (base, library) in &*ANNOUNCED.lock() {
-            complete(*base, NameFile::new(library), file);
-        }
         if has_others() {
-            list(file, [(constants, Prot::Constants), (data, Prot::Data)]);
+            program.listing = NameLibrary::open(file.bytes().to_vec()).ok();
+            let ranges = [(constants, Prot::Constants), (data, Prot::Data)];
+            program.listing.iter().for_each(|listing| listing.put_headers(Some(ranges)));
         }
         if let Some(stored) = stored {
             advice::keep_initial(data, stored);
         }
-        allocator::begin(|name| file.find(name));
-        let bound = {
-            let _lock = copy_relocations::lock();
-            let files = loaded::files().0;
-            loaded::libraries(&files).try_for_each(|file| program.bind(file))
-        };
-        PROGRAMS.lock().push(program);
+        for library in &*ANNOUNCED.lock() {
+            library.set(|name, old| file.find(name).or(old));
+        }
+        let begun = allocator::begin(|name| file.find(name));
+        let bound = begun.and_then(|()| {
+            loaded::with_files(|files, _| {
+                loaded::libraries(files).try_for_each(|file| program.bind(file))?;
+                name_library::require_addresses(files)
+            })
+        });
+        match bound {
+            Ok(()) => PROGRAMS.lock().push(program),
+            // The controller frees the names.
+            Err(_) => drop(program.remove()),
+        }
         bound
     }
 }
@@ -94,29 +121,13 @@ impl Serve for NamesYield {
             programs.iter().position(|one| one.names == names).map(|at| programs.remove(at))
         };
         let Some(program) = program else { return Ok(()) };
-        let lock = copy_relocations::lock();
-        for file in &loaded::files().0 {
-            let is_ours = |(slot, value, _): &(u64, u64, u64)| {
-                // SAFETY: the file that contains the word is loaded.
-                file.contains(*slot)
-                    && unsafe { *pointer::<u64>(ExecutorAddr::new(*slot)) } == *value
-            };
-            let words = program.words.iter().filter(|word| is_ours(word));
-            let old: Vec<_> = words.map(|(slot, _, old)| (*slot, *old)).collect();
-            file.set_words(&old)?;
-        }
-        drop(lock);
-        // Behind the words, by which libraries call these functions.
-        let file = program.file();
-        allocator::end(|name| file.find(name));
-        advice::forget(program.data);
-        Ok(())
+        program.remove()
     }
 }
 
 /// Those of a program's names, as hashes, that the loaded files may define or be bound to.
 pub(crate) fn names_among(files: &[LoadedFile], mut hashes: Vec<u32>) -> LibraryNames {
-    if !ANNOUNCED.lock().is_empty() {
+    if name_library::were_announced() {
         // Wrong addresses must not remain.
         return (hashes, true);
     }
@@ -171,57 +182,66 @@ impl Program {
         self.words.extend(old.filter_map(|(slot, old)| Some((slot, *new.get(&slot)?, old))));
         Ok(())
     }
+
+    /// Leaves nothing of the program to libraries.
+    fn remove(self) -> Result<()> {
+        let file = self.file();
+        let is_removed = |name: &CStr, address: u64| file.find(name) == Some(address);
+        for library in &*ANNOUNCED.lock() {
+            library.set(|name, old| old.filter(|address| !is_removed(name, *address)));
+        }
+        if let Some(listing) = &self.listing {
+            listing.set(|_, _| None);
+            listing.put_headers(None);
+        }
+        let unbound = self.unbind();
+        // Behind the words, by which libraries call these functions.
+        allocator::end(|name| file.find(name));
+        advice::forget(self.data);
+        unbound
+    }
+
+    /// Gives the words their old values that were bound here. The dynamic linker itself has bound libraries that other libraries have
+    /// opened since. For these the first definition comes that is there now, or null.
+    fn unbind(&self) -> Result<()> {
+        let names = self.file();
+        let bound = |file: &LoadedFile| {
+            let words = file.words_of(names.names(), |name| names.find(name));
+            let is_same = |(slot, value): &(u64, u64)| word(*slot) == *value;
+            words.into_iter().filter(is_same).collect::<Vec<_>>()
+        };
+        let left = loaded::with_files(|files, _| {
+            for file in files {
+                let words = self.words.iter().filter(|(slot, ..)| file.contains(*slot));
+                let words = words
+                    .filter(|(slot, value, _)| word(*slot) == *value && !allocator::stays(*value));
+                let old: Vec<_> = words.map(|(slot, _, old)| (*slot, *old)).collect();
+                file.set_words(&old)?;
+            }
+            Ok(loaded::libraries(files).any(|file| !bound(file).is_empty()))
+        })?;
+        if !left {
+            return Ok(());
+        }
+        let others: BTreeMap<u64, u64> = names
+            .names()
+            .map(|(name, own)| (own, find(name).map_or(0, ExecutorAddr::get)))
+            .collect();
+        loaded::with_files(|files, _| {
+            loaded::libraries(files)
+                .try_for_each(|file| file.rebind_all(|address| others.get(&address).copied()))
+        })
+    }
 }
 
-/// Gives the names of a loaded library without contents their addresses.
-fn complete(base: u64, library: NameFile<'_>, names: NameFile<'_>) {
-    for (name, at) in library.places() {
-        if let Some(address) = names.find(name) {
-            set_word(base + at as u64, address);
-        }
-    }
+/// A word that the dynamic linker has bound.
+fn word(slot: u64) -> u64 {
+    // SAFETY: the file that contains the word is loaded.
+    unsafe { *pointer::<u64>(ExecutorAddr::new(slot)) }
 }
 
 /// True if there are libraries that the program has brought, or the environment.
 fn has_others() -> bool {
     let is_preloaded = |list: OsString| !list.is_empty();
     constructors::is_holding() || std::env::var_os("LD_PRELOAD").is_some_and(is_preloaded)
-}
-
-/// Opens the names as a library whose headers say where the first program has its variables.
-fn list(names: NameFile<'_>, ranges: [(AddrRange, Prot); 2]) {
-    static LISTED: Once = Once::new();
-    LISTED.call_once(|| {
-        let Ok(base) = open(names.bytes()) else { return };
-        for (at, (range, prot)) in names.empty_headers().into_iter().zip(ranges) {
-            put_header(base, at, range, prot);
-        }
-    });
-}
-
-/// Opens a library without contents for good. Returns where it is loaded.
-fn open(library: &[u8]) -> Result<u64> {
-    let handle = ahead::load_names(library)?;
-    // SAFETY: the handle points to the library's link map, which starts with the load address.
-    Ok(unsafe { *handle.cast::<u64>() })
-}
-
-/// Makes a header of a library say that it has this range.
-fn put_header(base: u64, at: usize, range: AddrRange, prot: Prot) {
-    let flags = if prot == Prot::Data { libc::PF_R | libc::PF_W } else { libc::PF_R };
-    let header = base + at as u64;
-    let distance = range.start.get().wrapping_sub(base);
-    // Offset in the file, address, physical address, bytes in the file, bytes, alignment. The type comes last.
-    for (number, word) in (1..).zip([0, distance, distance, 0, range.bytes(), 4096]) {
-        set_word(header + 8 * number, word);
-    }
-    set_word(header, u64::from(libc::PT_LOAD) | u64::from(flags) << 32);
-}
-
-/// Stores a word of a library without contents, whose segment is writable.
-fn set_word(address: u64, value: u64) {
-    let word = pointer::<u64>(ExecutorAddr::new(address)).cast_mut();
-    // SAFETY: the library is never closed, and its words are aligned.
-    let word = unsafe { AtomicU64::from_ptr(word) };
-    word.store(value, Ordering::Release);
 }

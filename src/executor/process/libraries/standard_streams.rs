@@ -31,19 +31,21 @@ static DESTRUCTOR: OnceLock<Option<OfInit>> = OnceLock::new();
 
 /// Initializes the standard streams if this is the name of one, once per process. Does nothing where there is no libstdc++.
 pub(crate) fn initialize_for(name: &str) {
-    if STREAMS.contains(&name) {
-        DESTRUCTOR.get_or_init(initialize);
+    if STREAMS.contains(&name) && DESTRUCTOR.get().is_none() {
+        let of_init = |name| {
+            let address = pointer::<c_void>(find(name)?);
+            // SAFETY: libstdc++ defines the functions with these names so; the class has no virtual bases.
+            Some(unsafe { std::mem::transmute::<*const c_void, OfInit>(address) })
+        };
+        // They are found before, because no thread may wait here for a thread that waits for the dynamic linker.
+        let functions =
+            of_init(c"_ZNSt8ios_base4InitC1Ev").zip(of_init(c"_ZNSt8ios_base4InitD1Ev"));
+        DESTRUCTOR.get_or_init(|| initialize(functions));
     }
 }
 
-fn initialize() -> Option<OfInit> {
-    let of_init = |name| {
-        let address = pointer::<c_void>(find(name)?);
-        // SAFETY: libstdc++ defines the functions with these names so; the class has no virtual bases.
-        Some(unsafe { std::mem::transmute::<*const c_void, OfInit>(address) })
-    };
-    let construct = of_init(c"_ZNSt8ios_base4InitC1Ev")?;
-    let destruct = of_init(c"_ZNSt8ios_base4InitD1Ev")?;
+fn initialize(functions: Option<(OfInit, OfInit)>) -> Option<OfInit> {
+    let (construct, destruct) = functions?;
     // SAFETY: the constructor counts objects, and uses no byte of this one.
     unsafe { construct((&raw const OBJECT).cast_mut().cast()) };
     // SAFETY: the handler may run at any exit.

@@ -37,8 +37,16 @@ impl LoadedFile {
     ///
     /// If the kernel refuses to make read-only words writable.
     pub(crate) fn rebind(&self, change: impl Fn(u64) -> Option<u64>) -> Result<()> {
+        self.rebind_words(self.words().filter(|word| !word.is_jump), change)
+    }
+
+    fn rebind_words(
+        &self,
+        words: impl Iterator<Item = Word>,
+        change: impl Fn(u64) -> Option<u64>,
+    ) -> Result<()> {
         let mut changes = Vec::new();
-        for Word { slot, addend, .. } in self.words().filter(|word| !word.is_jump) {
+        for Word { slot, addend, .. } in words {
             // SAFETY: the dynamic linker has written this word.
             let bound = unsafe { *pointer::<u64>(slot) };
             if let Some(new) = change(bound.wrapping_sub(addend)) {
@@ -46,6 +54,15 @@ impl LoadedFile {
             }
         }
         self.set_words(&changes).map(drop)
+    }
+
+    /// The same for all words, those of the procedure linkage table as well.
+    ///
+    /// # Errors
+    ///
+    /// As [`rebind`](Self::rebind).
+    pub(crate) fn rebind_all(&self, change: impl Fn(u64) -> Option<u64>) -> Result<()> {
+        self.rebind_words(self.words(), change)
     }
 
     /// The words that are bound to some of the names, and their values for these addresses. `find` has the same addresses by name.
@@ -75,6 +92,29 @@ impl LoadedFile {
         words
             .filter_map(|word| Some((word.slot, address_of(&word)?.wrapping_add(word.addend))))
             .collect()
+    }
+
+    /// Makes weak references null that are bound to this address. Returns the name of another reference to it, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`set_words`](Self::set_words).
+    pub(crate) fn release_weak(&self, address: u64) -> Result<Option<&CStr>> {
+        const STB_WEAK: u8 = 2;
+        let mut nulls = Vec::new();
+        for word in self.words() {
+            let symbol = self.symbol(word.symbol);
+            // SAFETY: the dynamic linker has written this word.
+            let bound = unsafe { *pointer::<u64>(word.slot) };
+            if is_defined(&symbol) || bound != address.wrapping_add(word.addend) {
+                continue;
+            }
+            if symbol.st_info >> 4 != STB_WEAK {
+                return Ok(Some(self.name_of(&symbol)));
+            }
+            nulls.push((word.slot, 0));
+        }
+        self.set_words(&nulls).map(|_| None)
     }
 
     /// The hashes of the names that the file is bound to and does not define. A file without a GNU hash table adds all its names.
@@ -162,7 +202,7 @@ impl LoadedFile {
     }
 }
 
-fn is_defined(symbol: &Elf64_Sym) -> bool {
+pub(super) fn is_defined(symbol: &Elf64_Sym) -> bool {
     const UNDEFINED: u16 = 0;
     symbol.st_shndx != UNDEFINED
 }

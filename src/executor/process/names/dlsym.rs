@@ -4,7 +4,8 @@
 //! the first call, so that libraries find these names too. When links were added or removed since the last call, a new library
 //! takes its place first.
 //!
-//! Invariant: a library is open while a reference to it exists. [`EXPORTS`] has one for each session at most.
+//! Invariant: a library is open while a reference to it exists. [`EXPORTS`] has one for each session at most. No name in it is found
+//! when its memory was freed.
 #![allow(unsafe_code, reason = "provides and calls C functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -14,20 +15,15 @@ use crate::ExecutorAddr;
 use crate::call::contract::{EXPORTS_TAG, ExportsNumber, NewExports};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::controller_call::CallController;
-use crate::executor::process::libraries::{self, ahead, precedence};
+use crate::executor::process::libraries::name_library::NameLibrary;
+use crate::executor::process::libraries::{self, precedence};
 use crate::sps::{self, Bytes};
 use crate::sync::Mutex;
 
 /// A library with the names of a session's links.
 struct Exports {
     number: ExportsNumber,
-    handle: ExecutorAddr,
-}
-
-impl Drop for Exports {
-    fn drop(&mut self) {
-        libraries::close(self.handle);
-    }
+    library: NameLibrary,
 }
 
 /// The libraries of live sessions.
@@ -68,7 +64,7 @@ pub(crate) unsafe extern "C" fn dlsym<C: CallController>(
     update::<C>();
     // SAFETY: the caller vouches for the name.
     let text = unsafe { CStr::from_ptr(name) };
-    let linked = || all().iter().find_map(|one| libraries::find_in(one.handle, text));
+    let linked = || all().iter().find_map(|one| one.library.find(text));
     let is_next = handle == libc::RTLD_NEXT;
     if (handle == libc::RTLD_DEFAULT || handle == whole_program())
         && let Some(address) = linked()
@@ -95,6 +91,13 @@ fn all() -> Vec<Arc<Exports>> {
     EXPORTS.lock().clone()
 }
 
+/// Makes libraries find no name any more whose address is gone.
+pub(crate) fn forget(is_gone: impl Fn(ExecutorAddr) -> bool) {
+    for one in all() {
+        one.library.set(|_, old| old.filter(|old| !is_gone(ExecutorAddr::new(*old))));
+    }
+}
+
 /// Asks the controller for its library, if there is a newer one, and puts it in the place of the old one. Without a controller
 /// that makes such libraries there is none.
 fn update<C: CallController>() {
@@ -102,12 +105,11 @@ fn update<C: CallController>() {
     let Ok(answer) = C::call(EXPORTS_TAG, &sps::to_bytes(&known)) else { return };
     let answer = sps::from_bytes::<NewExports>(answer.as_bytes());
     let Ok(Some((number, Bytes(library)))) = answer else { return };
-    let Ok(handle) = ahead::load_names(&library) else { return };
-    let handle = ExecutorAddr::new(handle.expose_provenance() as u64);
+    let Ok(library) = NameLibrary::open(library) else { return };
     let mut exports = EXPORTS.lock();
     let (mut stay, old): (Vec<_>, Vec<_>) =
         exports.drain(..).partition(|one| one.number.0 != number.0);
-    stay.push(Arc::new(Exports { number, handle }));
+    stay.push(Arc::new(Exports { number, library }));
     *exports = stay;
     drop(exports);
     drop(old);
