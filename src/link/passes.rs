@@ -2,7 +2,7 @@
 //!
 //! Invariant: no pass changes what a pass before it computed.
 
-use super::apply::stripes::{self, Applied, Piece};
+use super::apply::stripes::{self, Applied};
 use super::graph::link_graph::LinkGraph;
 use super::output::function_table::FunctionTable;
 use super::output::image::Image;
@@ -175,8 +175,6 @@ impl Layout {
         let addresses = Addresses::new(self, bases, thread_offset);
         let pieces = stripes::pieces(self);
         let weight = self.stored_bytes.iter().sum();
-        let largest = pieces.iter().map(Piece::bytes).max().unwrap_or(0);
-        let buffer = || Vec::with_capacity(largest);
         // The names come first: they are the largest pieces of work.
         let make = |buffer: &mut Vec<u8>, item| match item {
             0 => Ok(Part::Names(SymbolTable::collect(self, &addresses))),
@@ -189,7 +187,7 @@ impl Layout {
                 Ok(Part::Bytes(applied))
             }
         };
-        let parts = self.graph.threads.map_with(2 + pieces.len(), weight, buffer, make);
+        let parts = self.graph.threads.map_with(2 + pieces.len(), weight, Vec::new, make);
         let (mut names, mut functions) = (None, FunctionTable::default());
         let mut applied = Applied::default();
         for part in parts {

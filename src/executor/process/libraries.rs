@@ -161,24 +161,33 @@ pub(crate) fn last_error() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, Sender, channel};
-    use std::time::Duration;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::sys::alone;
 
-    /// Asks another thread for the number of loaded files, and has its answer.
-    static OTHER: std::sync::Mutex<Option<(Sender<()>, Receiver<usize>)>> =
-        std::sync::Mutex::new(None);
+    /// The steps of the destructor and of another thread. Words, and no channel: a thread that waits at a channel for the first time takes
+    /// the dynamic linker's lock, since it has something to do at its end.
+    static STEP: AtomicUsize = AtomicUsize::new(0);
+    const READY: usize = 1;
+    const ASKED: usize = 2;
+    const ANSWERED: usize = 3;
+
+    fn wait_for(step: usize) {
+        let start = Instant::now();
+        while STEP.load(Ordering::Acquire) != step {
+            assert!(start.elapsed() < Duration::from_secs(20), "no step {step}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 
     /// What a library's destructor does in the test below: it asks for a function that comes after the caller's own. It waits for
     /// another thread that reads the loaded files.
     extern "C" fn ask_in_destructor() {
         assert!(!find_another(c"strlen", ExecutorAddr::NULL).is_null());
-        let other = OTHER.lock().expect("no panic");
-        let (question, answer) = other.as_ref().expect("the test has it");
-        question.send(()).expect("the thread waits");
-        assert!(answer.recv_timeout(Duration::from_secs(20)).expect("an answer") > 1);
+        STEP.store(ASKED, Ordering::Release);
+        wait_for(ANSWERED);
     }
 
     /// A4: destructors run under no lock that functions of the executor take.
@@ -200,19 +209,17 @@ mod tests {
                 let word = pointer::<extern "C" fn()>(word).cast_mut();
                 // SAFETY: the library's variable is a pointer to such a function, and no other code uses it now.
                 unsafe { word.write(ask_in_destructor) };
-                let (question, questions) = channel();
-                let (answers, answer) = channel();
-                *OTHER.lock().expect("no panic") = Some((question, answer));
                 // It runs before: a thread that starts may wait for the dynamic linker.
-                let (ready, is_ready) = channel();
-                std::thread::spawn(move || {
-                    ready.send(()).expect("the test waits");
-                    questions.recv().expect("a question");
-                    let count = loaded::with_files(|files, _| files.len());
-                    answers.send(count).expect("the destructor waits");
+                std::thread::spawn(|| {
+                    STEP.store(READY, Ordering::Release);
+                    wait_for(ASKED);
+                    if loaded::with_files(|files, _| files.len()) > 1 {
+                        STEP.store(ANSWERED, Ordering::Release);
+                    }
                 });
-                is_ready.recv().expect("it runs");
+                wait_for(READY);
                 libraries.close();
+                assert_eq!(STEP.load(Ordering::Acquire), ANSWERED, "the destructor has run");
             },
         );
     }

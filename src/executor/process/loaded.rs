@@ -185,13 +185,16 @@ pub(crate) fn kind_of(files: &[LoadedFile], name: &CStr, address: u64) -> Symbol
 }
 
 /// The default version of a name in the file at `address`, where the dynamic linker has found the symbol. A linker would bind the name to
-/// that version. `None` if no other file defines the name, or if that file has no versions of it.
+/// that version. `None` if surely no other file defines the name, or if that file has no versions of it.
 pub(crate) fn rival_version<'a>(
     files: &'a [LoadedFile],
     name: &CStr,
     address: u64,
 ) -> Option<&'a CStr> {
-    let is_rival = |file: &LoadedFile| !file.contains(address) && file.defines(name);
+    let is_rival = |file: &LoadedFile| {
+        let has_old_table_alone = file.dynamic.hash_table == 0 && file.dynamic.old_hash_table != 0;
+        !file.contains(address) && (has_old_table_alone || file.defines(name))
+    };
     if !files.iter().any(is_rival) {
         return None;
     }

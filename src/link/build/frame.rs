@@ -30,8 +30,8 @@ pub enum CalleeSaved {
 ///
 /// A frame is told instruction by instruction. Each method names the instruction that changes it, by the offset in the
 /// function's code of the byte *behind* that instruction. Methods come in the order of the code. Only instructions that move
-/// the stack pointer or save a register matter; behind [`frame_pointer`](Frame::frame_pointer), only those that save
-/// registers and the end.
+/// the stack pointer or save a register matter. Behind [`frame_pointer`](Frame::frame_pointer) the stack pointer matters only
+/// to a push that saves a register: tell each move ahead of one.
 ///
 /// A function that never moves the stack pointer has the frame [`Frame::new`]. Mistakes are errors of
 /// [`ObjectBuilder::build`](crate::link::ObjectBuilder::build).
@@ -184,28 +184,46 @@ impl Row {
     fn step(mut self, step: Step, rows: &[(u32, Row)]) -> std::result::Result<Row, String> {
         match step {
             Step::Push(register) => {
+                if !self.stack.is_multiple_of(8) {
+                    return Err(format!(
+                        "a push to a frame of {} bytes, no multiple of 8; grow it by such multiples",
+                        self.stack - ENTRY.stack
+                    ));
+                }
                 self.grow(8)?;
                 self.saved[register as usize] = Some(self.stack);
             }
             Step::Pop(register) => {
-                if self.saved[register as usize].take().is_none() {
-                    return Err(
-                        "the register was not saved; shrink by 8 for another value".to_owned()
-                    );
+                let saved = self.saved[register as usize].take();
+                let saved =
+                    saved.ok_or("the register was not saved; shrink by 8 for another value")?;
+                if self.pointer.is_none() && saved != self.stack {
+                    return Err(format!(
+                        "the register is not at the stack pointer, but {} bytes above; shrink by as many before",
+                        i64::from(self.stack) - i64::from(saved)
+                    ));
                 }
+                self.stack = saved;
                 if register == CalleeSaved::Rbp {
-                    self.stack = self.pointer.take().unwrap_or(self.stack);
+                    self.pointer = None;
                 }
                 self.shrink(8)?;
             }
             Step::Grow(bytes) => self.grow(bytes)?,
             Step::Shrink(bytes) => self.shrink(bytes)?,
-            Step::FramePointer => self.pointer = Some(self.stack),
+            Step::FramePointer => {
+                if self.saved[CalleeSaved::Rbp as usize].is_none() {
+                    return Err("the caller's rbp would be lost; push it first".to_owned());
+                }
+                self.pointer = Some(self.stack);
+            }
             Step::Leave => {
                 let pointer = self.pointer.take();
                 self.stack = pointer
                     .ok_or("there is no frame pointer to leave by; call frame_pointer first")?;
-                self.saved[CalleeSaved::Rbp as usize] = None;
+                if self.saved[CalleeSaved::Rbp as usize].take() != pointer {
+                    return Err("rbp is not saved where it points; pop the registers".to_owned());
+                }
                 self.shrink(8)?;
             }
             Step::Save(register, below) => {

@@ -6,6 +6,7 @@ use object::elf::{self, RelocationType};
 
 use super::frame::Frame;
 use crate::error::{Error, Result};
+use crate::limits::ALIGNMENT_MAX;
 
 /// A function or a variable of an [`ObjectBuilder`](crate::link::ObjectBuilder), which lends it to be described further.
 ///
@@ -58,9 +59,6 @@ impl Field {
     }
 }
 
-/// The largest alignment, which wastes less than a huge page.
-const ALIGNMENT_MAX: u64 = 1 << 20;
-
 impl ObjectPart {
     pub(super) fn new(kind: PartKind, name: String, content: Vec<u8>) -> ObjectPart {
         let alignment = if kind == PartKind::Function { 16 } else { 8 };
@@ -99,7 +97,7 @@ impl ObjectPart {
         self.field(offset, elf::R_X86_64_64, symbol, addend)
     }
 
-    /// Its alignment in bytes, a power of two. Without this a function is aligned to 16, and data to 8.
+    /// Its alignment in bytes, a power of two of at most 65,536. Without this a function is aligned to 16, and data to 8.
     pub fn align(&mut self, bytes: u64) -> &mut ObjectPart {
         self.alignment = bytes;
         self
@@ -142,6 +140,16 @@ impl ObjectPart {
                 "an alignment of {} bytes: give a power of two, at most {ALIGNMENT_MAX}",
                 self.alignment
             )));
+        }
+        let is_variable = matches!(self.kind, PartKind::Data | PartKind::Zeroes(_));
+        let is_relro = self
+            .name
+            .strip_prefix("rel.ro")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if is_variable && is_relro {
+            return Err(Error::invalid(
+                "the section of a variable of this name is constant: give another name",
+            ));
         }
         if self.frame.is_some() && self.kind != PartKind::Function {
             return Err(Error::invalid("data has no frame: describe that of a function"));

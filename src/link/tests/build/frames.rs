@@ -105,3 +105,18 @@ fn code_behind_a_return_has_the_frame_of_an_earlier_place() {
     ];
     assert_eq!(rows(frame, 401), expected);
 }
+
+#[test]
+fn registers_pushed_ahead_of_the_frame_pointer_are_popped_in_turn() {
+    let frame = Frame::new().push(1, CalleeSaved::Rbp).push(2, CalleeSaved::Rbx).frame_pointer(5);
+    let frame = frame.pop(10, CalleeSaved::Rbx).pop(11, CalleeSaved::Rbp);
+    let expected = [
+        (0, (RSP, 8), vec![]),
+        (1, (RSP, 16), vec![(6, 16)]),
+        (2, (RSP, 24), vec![(3, 24), (6, 16)]),
+        (5, (RBP, 24), vec![(3, 24), (6, 16)]),
+        (10, (RBP, 24), vec![(6, 16)]),
+        (11, (RSP, 8), vec![]),
+    ];
+    assert_eq!(rows(frame, 12), expected);
+}

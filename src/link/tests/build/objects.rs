@@ -44,7 +44,7 @@ fn an_object_of_nothing_is_an_object() {
 #[test]
 fn what_cannot_be_is_refused_with_advice() {
     type Make = fn(&mut ObjectBuilder) -> &mut ObjectPart;
-    let cases: [(Make, &str); 19] = [
+    let cases: [(Make, &str); 26] = [
         (
             |o| o.data("f", [1]),
             "\"f\": the name is there already: give each part a name of its own",
@@ -69,7 +69,10 @@ fn what_cannot_be_is_refused_with_advice() {
         ),
         (|o| o.data("d", [0]).align(0), "an alignment of 0 bytes: give a power of two"),
         (|o| o.data("d", [0]).align(24), "an alignment of 24 bytes"),
-        (|o| o.data("d", [0]).align(1 << 40), "at most 1048576"),
+        (|o| o.data("d", [0]).align(1 << 40), "at most 65536"),
+        (|o| o.data("d", [0]).align(1 << 17), "at most 65536"),
+        (|o| o.data("rel.ro.x", [0]), "is constant: give another name"),
+        (|o| o.zeroes("rel.ro", 8), "is constant: give another name"),
         (|o| o.data("d", [0]).frame(Frame::new()), "data has no frame"),
         (|o| frame(o, Frame::new().push(9, CalleeSaved::Rbx)), "from offset 0 to 8"),
         (
@@ -81,6 +84,30 @@ fn what_cannot_be_is_refused_with_advice() {
             "16 bytes are not in a frame of 8 bytes",
         ),
         (|o| frame(o, Frame::new().leave(5)), "call frame_pointer first"),
+        (|o| frame(o, Frame::new().frame_pointer(3)), "rbp would be lost; push it first"),
+        (
+            |o| {
+                frame(
+                    o,
+                    Frame::new()
+                        .push(1, CalleeSaved::Rbp)
+                        .push(2, CalleeSaved::Rbx)
+                        .frame_pointer(5)
+                        .leave(6),
+                )
+            },
+            "not saved where it points; pop the registers",
+        ),
+        (
+            |o| {
+                frame(
+                    o,
+                    Frame::new().push(1, CalleeSaved::Rbx).grow(5, 24).pop(6, CalleeSaved::Rbx),
+                )
+            },
+            "but 24 bytes above; shrink by as many",
+        ),
+        (|o| frame(o, Frame::new().grow(4, 4).push(6, CalleeSaved::Rbx)), "no multiple of 8"),
         (|o| frame(o, Frame::new().save(5, CalleeSaved::Rbx, 12)), "12 bytes below is no place"),
     ];
     for (make, expected) in cases {
