@@ -161,20 +161,20 @@ pub(crate) fn last_error() -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::sync::AtomicU64;
     use crate::sys::alone;
 
-    /// The steps of the destructor and of another thread. Words, and no channel: a thread that waits at a channel for the first time takes
-    /// the dynamic linker's lock, since it has something to do at its end.
-    static STEP: AtomicUsize = AtomicUsize::new(0);
-    const READY: usize = 1;
-    const ASKED: usize = 2;
-    const ANSWERED: usize = 3;
+    /// The step of the destructor and of another thread. They use no channel: a thread that waits at its first channel takes the dynamic
+    /// linker's lock.
+    static STEP: AtomicU64 = AtomicU64::new(0);
+    const READY: u64 = 1;
+    const ASKED: u64 = 2;
+    const ANSWERED: u64 = 3;
 
-    fn wait_for(step: usize) {
+    fn wait_for(step: u64) {
         let start = Instant::now();
         while STEP.load(Ordering::Acquire) != step {
             assert!(start.elapsed() < Duration::from_secs(20), "no step {step}");

@@ -107,7 +107,7 @@ fn code_behind_a_return_has_the_frame_of_an_earlier_place() {
 }
 
 #[test]
-fn registers_pushed_ahead_of_the_frame_pointer_are_popped_in_turn() {
+fn registers_pushed_ahead_of_a_frame_pointer_are_popped_last() {
     let frame = Frame::new().push(1, CalleeSaved::Rbp).push(2, CalleeSaved::Rbx).frame_pointer(5);
     let frame = frame.pop(10, CalleeSaved::Rbx).pop(11, CalleeSaved::Rbp);
     let expected = [
