@@ -61,6 +61,11 @@ impl Piece {
         }
         let Piece { prot, blocks, bytes: range } = self;
         buffer.clear();
+        if buffer.capacity() < self.bytes() {
+            // Never both at a time, and no more than the largest piece needs.
+            *buffer = Vec::new();
+            buffer.reserve_exact(self.bytes());
+        }
         buffer.resize(self.bytes(), if *prot == Prot::Code { x86_64::CODE_PADDING } else { 0 });
         for at in blocks.clone() {
             compute_part(layout, addresses, at, range, buffer, &mut applied)?;
