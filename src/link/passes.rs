@@ -2,7 +2,7 @@
 //!
 //! Invariant: no pass changes what a pass before it computed.
 
-use super::apply::stripes::{self, Applied};
+use super::apply::stripes::{self, Applied, Piece};
 use super::graph::link_graph::LinkGraph;
 use super::output::function_table::FunctionTable;
 use super::output::image::Image;
@@ -86,7 +86,8 @@ impl Layout {
         thread_offset: i64,
         store: impl Fn(Prot, u64, &[u8]) + Sync,
     ) -> Result<Image> {
-        let copy = if cfg!(debug_assertions) { Some(self.empty_stripes()?) } else { None };
+        let copy =
+            if cfg!(debug_assertions) { Some(self.stripes(Vec::with_capacity)?) } else { None };
         let store = |prot, offset, piece: &[u8]| {
             store(prot, offset, piece);
             copy.iter().for_each(|copy| keep(copy, prot, offset, piece));
@@ -104,7 +105,13 @@ impl Layout {
         store: impl Fn(Prot, u64, &[u8]) + Sync,
         load: impl FnOnce() -> Result<[Vec<u8>; 3]>,
     ) -> Result<Image> {
-        let (mut image, addresses) = self.compute_to(bases, thread_offset, store)?;
+        let put = |piece: &Piece, addresses: &Addresses, buffer: &mut Vec<u8>| {
+            let (bytes, applied) = piece.compute(&self, addresses, buffer)?;
+            let (prot, offset) = piece.place();
+            store(prot, offset, bytes);
+            Ok(applied)
+        };
+        let (mut image, addresses) = self.compute_to(bases, thread_offset, put)?;
         if cfg!(debug_assertions) {
             image.stripes = load()?;
             self.verify(&image, &addresses, bases)?;
@@ -146,28 +153,34 @@ impl Layout {
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
     ) -> Result<(Image, Addresses)> {
-        let stripes = self.empty_stripes()?;
-        let store = |prot, offset, piece: &[u8]| keep(&stripes, prot, offset, piece);
-        let (mut image, addresses) = self.compute_to(bases, thread_offset, store)?;
+        let stripes = self.stripes(|bytes| vec![0; bytes])?;
+        // In its place, so that no bytes are there twice.
+        let put = |piece: &Piece, addresses: &Addresses, _: &mut Vec<u8>| {
+            let (prot, offset) = piece.place();
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            let bytes = &mut stripes[prot.index()].lock()[start..][..piece.bytes()];
+            piece.compute_in(self, addresses, bytes)
+        };
+        let (mut image, addresses) = self.compute_to(bases, thread_offset, put)?;
         image.stripes = taken(&stripes);
         Ok((image, addresses))
     }
 
-    /// Stripes with memory for what each stores.
-    fn empty_stripes(&self) -> Result<Stripes> {
+    /// Stripes with memory for what each stores, which `make` makes.
+    fn stripes(&self, make: impl Fn(usize) -> Vec<u8>) -> Result<Stripes> {
         let [code, constants, data] = self.stored_bytes.map(|bytes| {
             let bytes = usize::try_from(bytes).map_err(|_| Error::link("the image is too large"));
-            Ok(Mutex::new(Vec::with_capacity(bytes?)))
+            Ok(Mutex::new(make(bytes?)))
         });
         Ok([code?, constants?, data?])
     }
 
-    /// Computes the bytes in pieces, and has each stored. Every link does so, whether its bytes are kept or not.
+    /// Computes the image in pieces. `put` computes one, for which each thread has a buffer, and stores it.
     fn compute_to(
         &self,
         bases: [ExecutorAddr; 3],
         thread_offset: i64,
-        store: impl Fn(Prot, u64, &[u8]) + Sync,
+        put: impl Fn(&Piece, &Addresses, &mut Vec<u8>) -> Result<Applied> + Sync,
     ) -> Result<(Image, Addresses)> {
         // Distances of dynamic thread-locals count from the start of their TLS block.
         let thread_offset = if self.tls_module.is_some() { 0 } else { thread_offset };
@@ -179,13 +192,7 @@ impl Layout {
         let make = |buffer: &mut Vec<u8>, item| match item {
             0 => Ok(Part::Names(SymbolTable::collect(self, &addresses))),
             1 => Ok(Part::Functions(FunctionTable::collect(self, &addresses))),
-            piece => {
-                let piece = &pieces[piece - 2];
-                let (bytes, applied) = piece.compute(self, &addresses, buffer)?;
-                let (prot, offset) = piece.place();
-                store(prot, offset, bytes);
-                Ok(Part::Bytes(applied))
-            }
+            piece => put(&pieces[piece - 2], &addresses, buffer).map(Part::Bytes),
         };
         let parts = self.graph.threads.map_with(2 + pieces.len(), weight, Vec::new, make);
         let (mut names, mut functions) = (None, FunctionTable::default());

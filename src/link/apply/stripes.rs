@@ -55,22 +55,38 @@ impl Piece {
         addresses: &Addresses,
         buffer: &'a mut Vec<u8>,
     ) -> Result<(&'a [u8], Applied)> {
-        let mut applied = Applied::default();
         if let Some(part) = self.part_of_file(layout) {
-            return Ok((part, applied));
+            return Ok((part, Applied::default()));
         }
-        let Piece { prot, blocks, bytes: range } = self;
         buffer.clear();
         if buffer.capacity() < self.bytes() {
             // Never both at a time, and no more than the largest piece needs.
             *buffer = Vec::new();
             buffer.reserve_exact(self.bytes());
         }
-        buffer.resize(self.bytes(), if *prot == Prot::Code { x86_64::CODE_PADDING } else { 0 });
-        for at in blocks.clone() {
-            compute_part(layout, addresses, at, range, buffer, &mut applied)?;
-        }
+        buffer.resize(self.bytes(), 0);
+        let applied = self.compute_in(layout, addresses, buffer)?;
         Ok((buffer, applied))
+    }
+
+    /// Computes the piece in bytes that are zero.
+    ///
+    /// # Errors
+    /// As [`compute`](Self::compute).
+    pub(in crate::link) fn compute_in(
+        &self,
+        layout: &Layout,
+        addresses: &Addresses,
+        bytes: &mut [u8],
+    ) -> Result<Applied> {
+        let mut applied = Applied::default();
+        if self.prot == Prot::Code {
+            bytes.fill(x86_64::CODE_PADDING);
+        }
+        for at in self.blocks.clone() {
+            compute_part(layout, addresses, at, &self.bytes, bytes, &mut applied)?;
+        }
+        Ok(applied)
     }
 
     /// The bytes of a piece that was cut out of a section and has nothing else.
