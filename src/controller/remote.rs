@@ -241,11 +241,13 @@ impl Remote {
         Ok(Self::ready(opener, offered, (crashes, supervisor), enforced, timeouts))
     }
 
-    /// The error of a zygote that does not answer any more, with its death.
+    /// The error of a zygote that does not answer any more, with its death and what it said.
     fn zygote_is_lost(&self, error: Error, deadline: Deadline) -> Error {
+        let said = error.clone();
         let death = self.crashes.explain(error, &self.supervisor, deadline.or_after(END_TIMEOUT));
+        let death = last_words::add(death, &self.opener);
         match death.death() {
-            Some(_) => death.during("the snapshot's process has ended"),
+            Some(_) => death.during(said),
             None => death,
         }
     }

@@ -29,7 +29,7 @@ use crate::sys::io::socket;
 use crate::sys::process::child::Awaiter;
 use crate::transport::control::{self, Heard};
 use crate::transport::lane::segment;
-use crate::transport::{End, Lane, Side, pipeline};
+use crate::transport::{Closer, End, Lane, Side, pipeline};
 use crate::wire::control::ControlMessage;
 use crate::wire::hello::{Features, Hello};
 use crate::wire::layout::DOORBELL_WORD;
@@ -278,7 +278,7 @@ impl LaneOpener {
     ///
     /// # Errors
     ///
-    /// When the executor must not send it, or not now. When a lane cannot be sent.
+    /// When the executor must not send it, or not now. When it cannot be answered.
     fn note(&self, message: ControlMessage) -> Result<()> {
         match message {
             ControlMessage::RequestLane if self.first.get().is_none() => {
@@ -343,23 +343,42 @@ impl LaneOpener {
     }
 
     /// Never waits: an executor that requests a lane and reads no answer breaks the protocol.
+    ///
+    /// # Errors
+    ///
+    /// `ErrorKind::Violation`, when no answer can be sent: a thread of the executor would wait for it without end.
     fn answer_reverse(&self) -> Result<()> {
-        match self.open_reverse() {
-            Ok(file) => self.send(&ControlMessage::ReverseLane, &[file.as_fd()], Deadline::now()),
-            Err(_) => self.send(&ControlMessage::NoLane, &[], Deadline::now()),
+        if self.lanes.is_closed() {
+            // The executor has ended, or learns from the end of the socket that it gets no lane.
+            return Ok(());
+        }
+        let send = |message, files: &[BorrowedFd<'_>]| self.send(&message, files, Deadline::now());
+        let opened = self.open_reverse().and_then(|(file, closer)| {
+            let sent = send(ControlMessage::ReverseLane, &[file.as_fd()]);
+            sent.inspect_err(|_| closer.close())
+        });
+        match opened.or_else(|_| send(ControlMessage::NoLane, &[])) {
+            // The next read finds the end.
+            Err(error) if error.is_disconnected() => Ok(()),
+            Err(error) => Err(Error::violation(format!(
+                "the executor requests a lane, and no answer can be sent: {error}"
+            ))),
+            Ok(()) => Ok(()),
         }
     }
 
-    /// Starts a thread of this process that serves a new lane. Returns the segment's descriptor.
-    fn open_reverse(&self) -> Result<OwnedFd> {
+    /// Starts a thread of this process that serves a new lane. Returns the segment's descriptor, and what ends the lane.
+    fn open_reverse(&self) -> Result<(OwnedFd, Closer)> {
         let (segment, file) = segment::create(self.spin)?;
-        let end = self.lanes.add_reverse(Lane::of_executor(&segment, self.first()?))?;
+        let lane = Lane::of_executor(&segment, self.first()?);
+        let closer = lane.closer();
+        let end = self.lanes.add_reverse(lane)?;
         let (lanes, callbacks) = (Arc::clone(&self.lanes), Arc::clone(&self.callbacks));
         // The lane ends with the session or with the thread that calls over it. No thread joins this one.
         let body = move || drop(lanes.serve(end, &*callbacks));
         let thread = std::thread::Builder::new().name("farcall-lane".to_owned()).spawn(body);
         thread.map_err(|error| Error::os("starting a thread for a lane", error))?;
-        Ok(file)
+        Ok((file, closer))
     }
 
     /// Ends the session: the executor sees the end of the socket.
@@ -444,5 +463,104 @@ mod tests {
         assert!(matches!(received(), ControlMessage::Lane { .. }));
         let more = control::receive(theirs.as_fd(), Deadline::now()).expect_err("nothing more");
         assert_eq!(more.kind(), ErrorKind::Timeout);
+    }
+
+    /// An opener that has begun, and the executor's end of its socket.
+    fn begun() -> (LaneOpener, OwnedFd) {
+        let (ours, theirs) = socket::pair().expect("sockets");
+        let opener = LaneOpener::new(ours, Duration::ZERO);
+        let (segment, file) = segment::create(Duration::ZERO).expect("memory");
+        opener.begin(&segment, &[file.as_fd(); 4], Deadline::now()).expect("sent");
+        control::receive(theirs.as_fd(), Deadline::now()).expect("a message").expect("a message");
+        (opener, theirs)
+    }
+
+    fn request_lane(theirs: &OwnedFd) {
+        let request = ControlMessage::RequestLane;
+        control::send(theirs.as_fd(), &request, &[], Deadline::now()).expect("sent");
+    }
+
+    #[test]
+    fn an_executor_that_reads_no_answer_is_named() {
+        let (opener, theirs) = begun();
+        let deadline = Deadline::after(Duration::from_secs(30));
+        while opener.send(&ControlMessage::NoLane, &[], Deadline::now()).is_ok() {
+            assert!(!deadline.has_passed(), "the socket takes everything");
+        }
+        request_lane(&theirs);
+        assert!(!opener.answer());
+        let error = opener.violation().expect("it is named");
+        for words in ["requests a lane", "reads nothing"] {
+            assert!(error.to_string().contains(words), "{words}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_request_ahead_of_the_end_is_no_violation() {
+        let (opener, theirs) = begun();
+        request_lane(&theirs);
+        drop(theirs);
+        assert!(opener.answer(), "the request");
+        // A process that another test starts has the socket as well, until it executes its program.
+        let deadline = Deadline::after(Duration::from_secs(30));
+        while opener.answer() {
+            assert!(!deadline.has_passed(), "the end does not come");
+            std::thread::yield_now();
+        }
+        assert!(opener.violation().is_none());
+    }
+
+    /// The kernel refuses descriptors to a user with more than the limit in sockets. It counts no such limit for a privileged user.
+    #[test]
+    fn a_lane_that_cannot_be_sent_is_refused() {
+        use std::os::unix::fs::MetadataExt;
+        use std::os::unix::process::CommandExt;
+
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+        const NAME: &str =
+            "controller::process::lane_opener::tests::a_lane_that_cannot_be_sent_is_refused";
+        const VARIABLE: &str = "FARCALL_TEST_UNPRIVILEGED";
+        const FILES_MAX: u64 = 128;
+        if std::env::var_os(VARIABLE).is_none() {
+            let program = std::env::current_exe().expect("this program");
+            let mut command = std::process::Command::new(program);
+            command.args([NAME, "--exact", "--nocapture"]).env(VARIABLE, "1");
+            if std::fs::metadata("/proc/self").expect("this process").uid() == 0 {
+                command.uid(65_534);
+            }
+            match command.output() {
+                Err(error) => println!("skipped: no other user can run this program: {error}"),
+                Ok(output) => {
+                    let text = String::from_utf8_lossy(&output.stdout);
+                    assert!(output.status.success() && text.contains("1 passed"), "{output:?}");
+                }
+            }
+            return;
+        }
+        let (opener, theirs) = begun();
+        let answer = || {
+            request_lane(&theirs);
+            assert!(opener.answer(), "{:?}", opener.violation());
+            let received = control::receive(theirs.as_fd(), Deadline::now()).expect("a message");
+            received.expect("a message").message
+        };
+        assert_eq!(answer(), ControlMessage::ReverseLane);
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("the limit");
+        setrlimit(Resource::RLIMIT_NOFILE, FILES_MAX, hard).expect("lowered");
+        let (full, held) = socket::pair().expect("sockets");
+        let files = [theirs.as_fd(); 8];
+        for _ in 0..=FILES_MAX / 8 {
+            socket::send(full.as_fd(), b"x", &files, Deadline::now()).expect("sent");
+        }
+        for _ in 0..2 * crate::limits::REVERSE_LANES_MAX {
+            assert_eq!(answer(), ControlMessage::NoLane);
+        }
+        drop((full, held));
+        let deadline = Deadline::after(Duration::from_secs(30));
+        // The lanes that were not sent have ended, or do so soon.
+        while answer() != ControlMessage::ReverseLane {
+            assert!(!deadline.has_passed(), "no lane is free again");
+        }
     }
 }

@@ -63,6 +63,7 @@ mod tests {
     use crate::error::{Death, ErrorKind};
     use crate::sys::io::socket;
     use crate::transport::control;
+    use crate::transport::lane::segment;
     use crate::wire::control::ControlMessage;
     use crate::wire::hello::Features;
     use crate::wire::layout::VERSION;
@@ -161,5 +162,18 @@ mod tests {
         control::send(theirs.as_fd(), &refused, &[], Deadline::now()).expect("sent");
         control::send_last_words(theirs.as_fd(), &Error::invalid("behind another"));
         assert!(add(death(), &opener).to_string().ends_with("behind another"));
+    }
+
+    #[test]
+    fn words_behind_a_request_for_a_lane_are_heard() {
+        let (opener, theirs) = opener();
+        let (segment, file) = segment::create(Duration::ZERO).expect("memory");
+        opener.begin(&segment, &[file.as_fd(); 4], Deadline::now()).expect("sent");
+        let request = ControlMessage::RequestLane;
+        control::send(theirs.as_fd(), &request, &[], Deadline::now()).expect("sent");
+        control::send_last_words(theirs.as_fd(), &Error::invalid("no memory"));
+        opener.end_all();
+        let text = add(death(), &opener).to_string();
+        assert!(text.ends_with("it said: no memory"), "{text}");
     }
 }

@@ -81,8 +81,16 @@ impl Zygote {
                 self.collect(pid);
             }
         }
-        control::send(socket, &ControlMessage::Fork, &[control, segment], deadline)
-            .map_err(|error| if error.is_disconnected() { ended() } else { error })?;
+        control::send(socket, &ControlMessage::Fork, &[control, segment], deadline).map_err(
+            |error| match error.is_disconnected() {
+                // It may have said why.
+                true => {
+                    let why = answer(socket, Deadline::now()).err();
+                    why.filter(Error::is_disconnected).unwrap_or_else(ended)
+                }
+                false => error,
+            },
+        )?;
         *owed += 1;
         copy(socket, &mut owed, deadline)?
             .map_err(|why| Error::exhausted(format!("the zygote makes no copy: {why}")))
@@ -151,7 +159,7 @@ fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
         }
         ControlMessage::NotForked { why } => Ok(Answer::NoCopy(why)),
         ControlMessage::LastWords { why, .. } => {
-            Err(Error::remote(format!("the snapshot's process ends; it said: {why}")))
+            Err(Error::disconnected(format!("the snapshot's process has ended (it said: {why})")))
         }
         ControlMessage::Begin { .. }
         | ControlMessage::Lane { .. }
@@ -211,6 +219,7 @@ mod tests {
         }
         control::send_last_words(theirs.as_fd(), &Error::invalid("no memory"));
         let error = answer(ours.as_fd(), Deadline::now()).err().expect("last words");
+        assert_eq!(error.kind(), ErrorKind::Disconnected);
         assert!(error.to_string().contains("it said: no memory"), "{error}");
         let zygote = Zygote { socket: Identified::new(ours), owed: Mutex::new(0) };
         socket::send(theirs.as_fd(), b"y", &[], Deadline::now()).expect("sent");
@@ -218,5 +227,22 @@ mod tests {
         let copied = zygote.fork(theirs.as_fd(), theirs.as_fd(), soon);
         let error = copied.expect_err("it was not asked to freeze");
         assert!(error.to_string().contains("was not asked"), "{error}");
+    }
+
+    #[test]
+    fn words_of_a_zygote_that_ended_between_forks_are_heard() {
+        for (words, said) in [(None, "has ended"), (Some("no memory"), "it said: no memory")] {
+            let (ours, theirs) = socket::pair().expect("sockets");
+            let (file, _other) = socket::pair().expect("sockets");
+            if let Some(words) = words {
+                control::send_last_words(theirs.as_fd(), &Error::invalid(words));
+            }
+            drop(theirs);
+            let zygote = Zygote { socket: Identified::new(ours), owed: Mutex::new(0) };
+            let soon = Deadline::after(std::time::Duration::from_secs(30));
+            let error = zygote.fork(file.as_fd(), file.as_fd(), soon).expect_err("it has ended");
+            assert_eq!(error.kind(), ErrorKind::Disconnected);
+            assert!(error.to_string().contains(said), "{said}: {error}");
+        }
     }
 }

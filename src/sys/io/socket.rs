@@ -134,7 +134,11 @@ fn take(socket: BorrowedFd<'_>, bytes: &mut [u8], fds_max: usize) -> nix::Result
 /// True when the peer has closed its end. A message without a byte looks the same to the call that receives it.
 fn has_ended(socket: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(socket, PollFlags::from_bits_retain(libc::POLLRDHUP))];
-    let asked = ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None);
+    let mut ask = || ppoll(&mut fds, Some(TimeSpec::new(0, 0)), None);
+    let mut asked = ask();
+    while asked == Err(Errno::EINTR) {
+        asked = ask();
+    }
     // A socket that cannot be asked has ended. nix has no name for that flag, and returns none for the events with it.
     asked.is_err() || fds[0].revents().is_none_or(|events| !events.is_empty())
 }
