@@ -252,7 +252,7 @@ impl Drop for InFlightAlloc<'_> {
     fn drop(&mut self) {
         let base = self.slab.base(&self.pages);
         if !base.is_null() {
-            // It is allocated, so this cannot fail but in a forked child, whose memory it is not.
+            // The memory is allocated, so only a forked child fails here: the memory belongs to its parent's executor.
             let _ = self.memory.free_in(self.slab, base, false);
         }
     }

@@ -287,7 +287,7 @@ impl Slab {
         stripe.unwrap_or_else(|| panic!("{address} is not in the slab"))
     }
 
-    /// Refuses a forked child: the memory is that of the parent's executor.
+    /// Refuses a forked child: the memory belongs to the parent's executor.
     #[inline]
     pub(super) fn check_own(&self) -> Result<()> {
         self.origin.check()

@@ -2,7 +2,8 @@
 //!
 //! A thread copies the blocks of a piece into its buffer, computes their fields while they are in its cache, and hands the piece
 //! over. It does not compute them in the executor's memory: the executor may change data there, and the linker would read it
-//! back. A part of a large section without relocations is handed over from the file. Several threads share the pieces of a large image.
+//! back. A part of a large section without relocations is handed over from the file. Bytes that a link keeps are computed in the image
+//! itself. Several threads share the pieces of a large image.
 //!
 //! Invariant: every stored byte is in one piece, and each relocation is applied once.
 
@@ -64,12 +65,17 @@ impl Piece {
             *buffer = Vec::new();
             buffer.reserve_exact(self.bytes());
         }
-        buffer.resize(self.bytes(), 0);
+        buffer.resize(self.bytes(), self.padding());
         let applied = self.compute_in(layout, addresses, buffer)?;
         Ok((buffer, applied))
     }
 
-    /// Computes the piece in bytes that are zero.
+    /// The byte between its blocks.
+    pub(in crate::link) fn padding(&self) -> u8 {
+        if self.prot == Prot::Code { x86_64::CODE_PADDING } else { 0 }
+    }
+
+    /// Computes the piece in bytes that are its padding.
     ///
     /// # Errors
     /// As [`compute`](Self::compute).
@@ -80,9 +86,6 @@ impl Piece {
         bytes: &mut [u8],
     ) -> Result<Applied> {
         let mut applied = Applied::default();
-        if self.prot == Prot::Code {
-            bytes.fill(x86_64::CODE_PADDING);
-        }
         for at in self.blocks.clone() {
             compute_part(layout, addresses, at, &self.bytes, bytes, &mut applied)?;
         }

@@ -4,8 +4,9 @@
 //! destructors of thread-locals in it. So the functions by which libraries give memory back go through functions here, which know
 //! that memory ([`EarlierBlocks`]).
 //!
-//! When the program is removed, the C library still has blocks of its, such as a thread's list of destructors. So libraries go on
-//! giving memory back through the functions here. Those free what is certainly the C library's, and leave the rest.
+//! When the program is removed, the C library still has blocks of the program's allocator, such as a thread's list of destructors. So
+//! libraries go on giving memory back through the functions here. These free each block that is certainly the C library's, and
+//! leave the others alone.
 #![allow(unsafe_code, reason = "calls the functions of allocators by address")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -231,7 +232,7 @@ unsafe extern "C" fn realloc_array(block: *mut c_void, count: usize, bytes: usiz
     }
 }
 
-/// What `realloc` does when the program is removed. No one knows the size of a block of its.
+/// `realloc` behind the removal of the program. The sizes of the program's blocks are unknown then.
 ///
 /// # Safety
 ///
