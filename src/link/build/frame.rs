@@ -73,6 +73,9 @@ pub(super) struct Row {
     pub(super) saved: [Option<u32>; REGISTERS.len()],
 }
 
+/// The frame behind each instruction that changes it, by the offset behind the instruction. The first row is [`ENTRY`].
+pub(super) type Rows = Vec<(u32, Row)>;
+
 /// The registers, in the order of the enumeration, with their numbers in unwind information.
 pub(super) const REGISTERS: [(CalleeSaved, u16); 6] = [
     (CalleeSaved::Rbx, 3),
@@ -160,7 +163,7 @@ impl Frame {
     ///
     /// # Errors
     /// A step is impossible, or outside of the function's `bytes` bytes.
-    pub(super) fn rows(&self, bytes: u32) -> Result<Vec<(u32, Row)>> {
+    pub(super) fn rows(&self, bytes: u32) -> Result<Rows> {
         let mut rows = vec![(0, ENTRY)];
         for (behind, step) in &self.steps {
             let (last, row) = rows[rows.len() - 1];

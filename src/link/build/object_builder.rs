@@ -114,8 +114,8 @@ impl ObjectBuilder {
             let bytes = u32::try_from(part.content.len());
             let bytes =
                 bytes.map_err(|_| Error::invalid("a function of 4 GiB or more has no frame"));
-            let checked = bytes.and_then(|bytes| frame.rows(bytes).map(|_| bytes));
-            frames.push((number, frame, checked.map_err(|error| self.at(part, &error))?));
+            let rows = bytes.and_then(|bytes| Ok((number, frame.rows(bytes)?, bytes)));
+            frames.push(rows.map_err(|error| self.at(part, &error))?);
         }
         let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
         // Says that no code goes onto the stack.

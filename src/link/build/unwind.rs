@@ -8,7 +8,7 @@ use gimli::write::{
 };
 use gimli::{DW_EH_PE_pcrel, DW_EH_PE_sdata4, Encoding, Format, LittleEndian, Register};
 
-use super::frame::{ENTRY, Frame, REGISTERS, Row};
+use super::frame::{ENTRY, REGISTERS, Row, Rows};
 use crate::error::{Error, Result};
 
 /// The numbers of the stack pointer, of the frame pointer and of the return address in unwind information.
@@ -25,11 +25,11 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The records of functions: their number, their frame, their size.
+    /// The records of functions: their number, the rows of their frame, their size.
     ///
     /// # Errors
-    /// A frame is impossible.
-    pub(super) fn new(frames: &[(usize, &Frame, u32)]) -> Result<Records> {
+    /// A row has a distance that unwind information cannot have.
+    pub(super) fn new(frames: &[(usize, Rows, u32)]) -> Result<Records> {
         let encoding = Encoding { format: Format::Dwarf32, version: 1, address_size: 8 };
         let mut common = CommonInformationEntry::new(encoding, 1, -8, RETURN);
         common.fde_address_encoding = DW_EH_PE_pcrel | DW_EH_PE_sdata4;
@@ -37,10 +37,9 @@ impl Records {
         common.add_instruction(CallFrameInstruction::Offset(RETURN, -8));
         let mut table = FrameTable::default();
         let common = table.add_cie(common);
-        for (symbol, frame, bytes) in frames {
+        for (symbol, rows, bytes) in frames {
             let mut entry =
                 FrameDescriptionEntry::new(Address::Symbol { symbol: *symbol, addend: 0 }, *bytes);
-            let rows = frame.rows(*bytes)?;
             for pair in rows.windows(2) {
                 let [(_, old), (behind, new)] = pair else { continue };
                 changes(old, new, |instruction| entry.add_instruction(*behind, instruction));
