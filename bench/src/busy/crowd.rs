@@ -11,14 +11,13 @@ use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::busy::busy_loop::BusyLoops;
-use crate::busy::plan::figures_of;
-use crate::busy::report::{BusyLoad, BusyRow, rate};
-use crate::busy::turn::Turn;
+use crate::busy::figures::{BusyLoad, BusyRow, rate};
+use crate::callers::calling::Calling;
+use crate::callers::turn::Turn;
 use crate::costs::idle::taken;
-use crate::processes::calling::Calling;
+use crate::figures::table::{aligned, nanoseconds, ratio};
+use crate::processes::busy_loop::BusyLoops;
 use crate::processes::peer::Peer;
-use crate::report::table::{aligned, nanoseconds, ratio};
 use crate::transports::kernel::Echo;
 use crate::{Callee, Contender, CpuPair, Result, Size};
 
@@ -200,7 +199,7 @@ impl CrowdRow {
         let row = BusyRow {
             name: format!("{} x {THREADS}", row.name()),
             calls_per_s: rates.iter().sum(),
-            ..figures_of(row, &all)
+            ..BusyRow::of(row, &all)
         };
         CrowdRow {
             row,

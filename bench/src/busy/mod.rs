@@ -3,14 +3,11 @@
 //! Invariant: under each load all rows take turns, and every neighbour is a process that ends with this one, however this one
 //! ends.
 
-pub(crate) mod busy_loop;
-pub(crate) mod compiling;
 pub(crate) mod crowd;
+pub(crate) mod figures;
 pub(crate) mod neighbours;
 pub(crate) mod plan;
 pub(crate) mod quota;
 pub(crate) mod repeats;
 pub(crate) mod report;
-pub(crate) mod rows;
 pub(crate) mod soak;
-pub(crate) mod turn;

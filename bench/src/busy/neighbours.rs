@@ -5,10 +5,10 @@
 use std::fmt;
 
 use crate::CpuPair;
-use crate::busy::busy_loop::BusyLoops;
-use crate::busy::compiling::Compiling;
 use crate::busy::quota::Quota;
-use crate::processes::caller::Placement;
+use crate::callers::caller::Placement;
+use crate::processes::busy_loop::BusyLoops;
+use crate::processes::compiling::Compiling;
 
 /// A load, by its name on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,14 +6,14 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crate::busy::crowd::Crowd;
+use crate::busy::figures::{Busy, BusyLoad, BusyRow};
 use crate::busy::neighbours::Neighbours;
-use crate::busy::report::{Busy, BusyLoad, BusyReport, BusyRow};
-use crate::busy::turn::Turn;
-use crate::contest::budget::{Allowance, Budget, Share};
-use crate::contest::plan::Progress;
-use crate::contest::shuffled;
-use crate::processes::caller::Caller;
-use crate::processes::calling::Calling;
+use crate::busy::report::BusyReport;
+use crate::callers::caller::Caller;
+use crate::callers::calling::Calling;
+use crate::callers::turn::Turn;
+use crate::contest::{Progress, shuffled};
+use crate::measure::budget::{Allowance, Budget, Share};
 use crate::{CpuPair, Load, Machine, Origin, Result, SCHEMA, Size, Slice};
 
 /// The rows under each load.
@@ -245,7 +245,7 @@ pub(crate) fn measure(
         flow = progress();
     }
     figures.turn_ms = length.as_secs_f64() * 1e3;
-    figures.rows = rows.iter().zip(&turns).map(|(&row, turn)| figures_of(row, turn)).collect();
+    figures.rows = rows.iter().zip(&turns).map(|(&row, turn)| BusyRow::of(row, turn)).collect();
     let measured = figures.clone();
     for (kind, row) in rows.iter().zip(&mut figures.rows) {
         let (futex, pipe) = kind.units();
@@ -253,26 +253,6 @@ pub(crate) fn measure(
         row.pipe_ratio = row.ratio_to(measured.row(&pipe.name()));
     }
     Ok((figures, flow))
-}
-
-/// The figures of the turns of one row, without ratios.
-pub(crate) fn figures_of(row: Calling, turn: &Turn) -> BusyRow {
-    let calls = turn.samples.len() * u64::from(row.calls_of_sample());
-    let each_ns = |time: Duration| time.as_secs_f64() * 1e9 / calls.max(1) as f64;
-    BusyRow {
-        name: row.name(),
-        calls,
-        calls_per_s: calls as f64 / turn.elapsed.as_secs_f64().max(f64::MIN_POSITIVE),
-        p50_ns: turn.samples.value_at_quantile(0.5),
-        p99_ns: turn.samples.value_at_quantile(0.99),
-        p99_9_ns: turn.samples.value_at_quantile(0.999),
-        max_ns: turn.samples.max(),
-        caller_cpu_ns: each_ns(turn.caller_cpu),
-        server_cpu_ns: each_ns(turn.server_cpu),
-        idle_ratio: None,
-        pipe_ratio: None,
-        futex_ratio: None,
-    }
 }
 
 /// Compares each row with the same row under the load without neighbours, if that was measured.
@@ -291,7 +271,7 @@ fn compare_with_idle(loads: &mut [BusyLoad]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::busy::report::tests::load;
+    use crate::busy::figures::tests::load;
 
     fn plan(loads: &[&str], only: &[&str]) -> BusyPlan {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
@@ -334,17 +314,5 @@ mod tests {
         assert_eq!(ratios(&loads[0]), [Some(1.0), Some(1.0)]);
         assert_eq!(ratios(&loads[1]), [Some(5.0), None]);
         assert_eq!(ratios(&loads[2]), [None]);
-    }
-
-    #[test]
-    fn a_burst_counts_all_of_its_calls() {
-        let mut turn = Turn::none();
-        turn.elapsed = Duration::from_millis(1);
-        turn.caller_cpu = Duration::from_nanos(6_400);
-        turn.samples.record_n(1_000, 10).unwrap();
-        let burst = figures_of(Calling::Burst, &turn);
-        assert_eq!((burst.calls, burst.caller_cpu_ns), (640, 10.0));
-        assert!((burst.calls_per_s - 640_000.0).abs() < 1e-3);
-        assert_eq!(figures_of(Calling::Null, &turn).calls, 10);
     }
 }

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::busy::figures::{BusyLoad, rate};
 use crate::busy::neighbours::Neighbours;
 use crate::busy::plan::{UNITS, chosen, measure, rows};
-use crate::busy::report::{BusyLoad, rate};
-use crate::contest::plan::Progress;
-use crate::processes::calling::Calling;
-use crate::report::table::{aligned, nanoseconds, ratio};
+use crate::callers::calling::Calling;
+use crate::contest::Progress;
+use crate::figures::table::{aligned, nanoseconds, ratio};
 use crate::{CpuPair, NullCall, Origin, Result, SCHEMA};
 
 /// Runs of some loads.
@@ -218,7 +218,7 @@ impl fmt::Display for RepeatReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::busy::report::tests::load;
+    use crate::busy::figures::tests::load;
 
     #[test]
     fn the_worst_run_counts() {

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use nix::unistd::{Pid, gettid};
 use serde::Serialize;
 
-use crate::busy::busy_loop::BusyLoops;
-use crate::contest::plan::Progress;
+use crate::contest::Progress;
 use crate::machine::cpus::{pin_process, pin_to};
+use crate::processes::busy_loop::BusyLoops;
 use crate::{Callee, Contender, CpuPair, Result};
 
 /// The load changes after this time.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::contest::spread::{Spread, median_ns};
+use crate::figures::samples::new_histogram;
+use crate::measure::spread::{Spread, median_ns};
 use crate::{Contender, Regime, Result, Row};
 
 /// The intended length of a block.
@@ -19,8 +20,6 @@ const CALLS_MAX: u32 = 1 << 18;
 const PAUSE: Duration = Duration::from_micros(200);
 /// How long both sides rest before a cold call.
 pub(crate) const REST: Duration = Duration::from_millis(5);
-/// Samples above this are recorded as this.
-const SAMPLE_NS_MAX: u64 = 60_000_000_000;
 
 /// One row.
 pub(crate) struct Entry {
@@ -175,12 +174,6 @@ struct Counters {
     total_ns: f64,
     block_ns: Vec<f64>,
     samples: Option<Histogram<u64>>,
-}
-
-/// Three digits between 1 ns and [`SAMPLE_NS_MAX`].
-pub(crate) fn new_histogram() -> Histogram<u64> {
-    let made = Histogram::new_with_bounds(1, SAMPLE_NS_MAX, 3);
-    made.expect("1 and SAMPLE_NS_MAX are bounds that a histogram accepts")
 }
 
 #[cfg(test)]

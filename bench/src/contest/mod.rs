@@ -2,16 +2,7 @@
 //!
 //! Invariant: figures are compared only within one round.
 
-pub(crate) mod budget;
-pub(crate) mod contender;
 pub(crate) mod entry;
-pub(crate) mod lineup;
-pub(crate) mod plan;
-pub(crate) mod regime;
-mod selection;
-pub(crate) mod size;
-pub(crate) mod spread;
-pub(crate) mod versus;
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -19,8 +10,18 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use crate::contest::entry::{Entry, ratios};
-use crate::report::bars;
+use crate::figures::bars;
 use crate::{Contender, CpuPair, Judged, Regime, Result, Section, Spread};
+
+/// A contest of fewer rounds says little.
+pub(crate) const ROUNDS_MIN: usize = 20;
+/// More places than this add little.
+pub(crate) const PLACES_MAX: usize = 16;
+
+/// A callback that receives a run's progress: the part that is measured, and the share of the run that is over (0 to 1). The
+/// calling thread calls it before each part and after each round of a contest. If it returns a break, measuring ends and the
+/// report is partial.
+pub type Progress<'a> = dyn FnMut(&'static str, f64) -> ControlFlow<()> + 'a;
 
 /// How much to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

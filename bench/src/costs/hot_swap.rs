@@ -8,8 +8,8 @@ use std::time::Instant;
 use farcall::link::ObjectFile;
 use serde::{Deserialize, Serialize};
 
-use crate::contest::budget::Allowance;
-use crate::report::table::nanoseconds;
+use crate::figures::table::nanoseconds;
+use crate::measure::budget::Allowance;
 use crate::{Bar, Callee, Judged, Result, Spread, TinyObject, tiny_code};
 
 const SWAPS: u32 = 10_000;

@@ -10,7 +10,7 @@ use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-use crate::contest::budget::Allowance;
+use crate::measure::budget::Allowance;
 use crate::{Bar, Callee, Contender, Judged, Result, Spread};
 
 /// A side may poll for this long after a call.

@@ -12,8 +12,8 @@ use farcall::link::ObjectFile;
 use farcall::{PerProt, Prot};
 use serde::{Deserialize, Serialize};
 
-use crate::contest::budget::Allowance;
-use crate::report::table::nanoseconds;
+use crate::figures::table::nanoseconds;
+use crate::measure::budget::Allowance;
 use crate::{Bar, Callee, Judged, Result, Spread, TinyObject, tiny_code};
 
 const TIMES: u32 = 1_000;

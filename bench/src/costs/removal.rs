@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::hint::black_box;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -16,11 +16,10 @@ use farcall::{Connection, ExecutorAddr, Prot};
 use memmap2::{Mmap, MmapMut};
 use serde::{Deserialize, Serialize};
 
-use crate::contest::budget::Allowance;
-use crate::processes::order::Service;
+use crate::figures::table::{nanoseconds, ratio};
+use crate::measure::budget::Allowance;
 use crate::processes::peer::Peer;
-use crate::processes::serve::Server;
-use crate::report::table::{nanoseconds, ratio};
+use crate::transports::executor;
 use crate::{Bar, Callee, Judged, Result, Size, Spread};
 
 const REGIONS: u32 = 1_000;
@@ -70,7 +69,7 @@ pub struct Removed {
 /// When an executor refuses or is gone.
 pub(crate) fn look(callee: &Callee, peer: &Rc<Peer>, time: Allowance) -> Result<Removal> {
     let (ours, theirs) = UnixStream::pair()?;
-    let slot = peer.install(Service::Executor, Size::WORD, &[theirs.as_fd()])?;
+    let slot = peer.install(&executor::SERVICE, Size::WORD, &[theirs.as_fd()])?;
     drop(theirs);
     slot.serve(1)?;
     let client = Client::connect(Connection::socket(ours)?)?;
@@ -235,22 +234,5 @@ impl fmt::Display for Removal {
             nanoseconds(single_ns.median),
             ratio(times.median)
         )
-    }
-}
-
-/// The executor at the other end of the stream.
-#[derive(Debug)]
-pub(crate) struct ExecutorServer(Option<Connection>);
-
-impl ExecutorServer {
-    pub(crate) fn new(socket: OwnedFd) -> Result<ExecutorServer> {
-        Ok(ExecutorServer(Some(Connection::socket(socket)?)))
-    }
-}
-
-impl Server for ExecutorServer {
-    fn serve(&mut self, _: u32) -> Result<()> {
-        let connection = self.0.take().ok_or("the connection is over")?;
-        Ok(farcall::executor::serve(connection)?)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contest::budget::Allowance;
+use crate::measure::budget::Allowance;
 use crate::{Bar, Callee, Contender, CpuPair, Judged, Result, Spread};
 
 /// The executors of each round.

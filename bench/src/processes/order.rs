@@ -2,6 +2,7 @@
 //!
 //! Invariant: one packet is one order; the descriptors of a packet are owned the moment it is read.
 
+use std::borrow::Cow;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -13,59 +14,25 @@ use crate::processes::shared;
 
 /// Descriptors that one order may carry.
 const FDS_MAX: usize = 2;
-const SIZE_BYTES: usize = 12;
+/// The words of an order. The name of a service follows.
+const WORDS_BYTES: usize = 12;
+const NAME_BYTES_MAX: usize = 20;
+const SIZE_BYTES: usize = WORDS_BYTES + NAME_BYTES_MAX;
 
 /// One order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Make a server of this kind, for messages of this many bytes, from the descriptors in the same packet; it gets the
-    /// next slot.
-    Install(Service, u32),
+    /// Make a server of the service with this name, for messages of this many bytes. The packet has its descriptors, and it gets
+    /// the next slot.
+    Install(Cow<'static, str>, u32),
     /// Answer exactly `calls` calls as the server in `slot`, then wait for the next order.
     Serve { slot: u32, calls: u32 },
 }
 
-/// The kinds of servers the peer process has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Service {
-    /// Descriptor: the memfd of the words. Request and reply on two lines, polled by loads.
-    TwoLines = 0,
-    /// Descriptor: the memfd of the words. One line both ways, polled by compare-exchange.
-    OneLine = 1,
-    /// Descriptors: one to read messages from, one to write them back to.
-    Echo = 2,
-    /// Descriptor: the memfd of the bytes. Copied out of it and back into it.
-    Copy = 3,
-    /// Descriptor: the memfd of the words. Request and reply on two lines, for each of which the other side sleeps.
-    Futex = 4,
-    /// Descriptors: the event descriptor of requests and that of replies.
-    Eventfd = 5,
-    /// No descriptor: the two ends find each other by the number of the caller's process.
-    Iceoryx = 6,
-    /// Descriptors: the memory of the queue of calls and that of results.
-    Shaq = 7,
-    /// Descriptor: a Unix stream. farcall's executor over it, until the caller ends the connection; all of that is one call.
-    Executor = 8,
-}
-
-impl Service {
-    const ALL: [Service; 9] = [
-        Service::TwoLines,
-        Service::OneLine,
-        Service::Echo,
-        Service::Copy,
-        Service::Futex,
-        Service::Eventfd,
-        Service::Iceoryx,
-        Service::Shaq,
-        Service::Executor,
-    ];
-}
-
 impl Order {
     /// Sends the order with `fds`; the peer gets duplicates of them.
-    pub(crate) fn send(self, control: &OwnedFd, fds: &[BorrowedFd<'_>]) -> Result<()> {
-        let bytes = self.encode();
+    pub(crate) fn send(&self, control: &OwnedFd, fds: &[BorrowedFd<'_>]) -> Result<()> {
+        let bytes = self.encode()?;
         let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
         let rights = [ControlMessage::ScmRights(&raw)];
         let rights = if raw.is_empty() { &[][..] } else { &rights[..] };
@@ -102,32 +69,31 @@ impl Order {
         }
         match message.bytes {
             0 => Ok(None),
-            SIZE_BYTES => Ok(Some((Order::decode(bytes)?, fds))),
-            other => Err(format!("an order of {other} bytes, not {SIZE_BYTES}").into()),
+            came => Ok(Some((Order::decode(&bytes[..came])?, fds))),
         }
     }
 
-    fn encode(self) -> [u8; SIZE_BYTES] {
-        let words = match self {
-            Order::Install(service, bytes) => [0, service as u32, bytes],
-            Order::Serve { slot, calls } => [1, slot, calls],
+    fn encode(&self) -> Result<Vec<u8>> {
+        let (words, name) = match self {
+            Order::Install(service, bytes) => ([0, *bytes, 0], &**service),
+            Order::Serve { slot, calls } => ([1, *slot, *calls], ""),
         };
-        let mut bytes = [0; SIZE_BYTES];
-        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        if name.len() > NAME_BYTES_MAX {
+            return Err(format!("{name}: a name of more than {NAME_BYTES_MAX} bytes").into());
         }
-        bytes
+        Ok([&words.map(u32::to_le_bytes).concat(), name.as_bytes()].concat())
     }
 
-    fn decode(bytes: [u8; SIZE_BYTES]) -> Result<Order> {
-        let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3] = bytes;
+    fn decode(bytes: &[u8]) -> Result<Order> {
+        let Some((words, name)) = bytes.split_first_chunk::<WORDS_BYTES>() else {
+            let came = bytes.len();
+            return Err(format!("an order of {came} bytes, not {WORDS_BYTES} or more").into());
+        };
+        let [a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3] = *words;
         let words = [[a0, a1, a2, a3], [b0, b1, b2, b3], [c0, c1, c2, c3]].map(u32::from_le_bytes);
         match words {
-            [0, service, bytes] => Service::ALL
-                .get(service as usize)
-                .map(|&service| Order::Install(service, bytes))
-                .ok_or_else(|| format!("no service has the number {service}").into()),
-            [1, slot, calls] => Ok(Order::Serve { slot, calls }),
+            [0, bytes, 0] => Ok(Order::Install(str::from_utf8(name)?.to_owned().into(), bytes)),
+            [1, slot, calls] if name.is_empty() => Ok(Order::Serve { slot, calls }),
             other => Err(format!("no order has the words {other:?}").into()),
         }
     }
@@ -150,8 +116,8 @@ mod tests {
     fn orders_arrive_as_sent_then_the_end() {
         let (here, there) = control_pair();
         let mut orders = vec![Order::Serve { slot: 3, calls: u32::MAX }];
-        orders.extend(Service::ALL.map(|service| Order::Install(service, 1 << 20)));
-        for &order in &orders {
+        orders.extend(["echo", "two lines"].map(|service| Order::Install(service.into(), 1 << 20)));
+        for order in &orders {
             order.send(&here, &[]).unwrap();
         }
         drop(here);
@@ -164,10 +130,17 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_no_packet_holds_is_refused_by_its_sender() {
+        let (here, _there) = control_pair();
+        let error = Order::Install("x".repeat(21).into(), 8).send(&here, &[]).unwrap_err();
+        assert!(error.to_string().contains("more than 20 bytes"), "{error}");
+    }
+
+    #[test]
     fn descriptors_travel_with_their_order() {
         let (here, there) = control_pair();
         let (mut reader, writer) = std::io::pipe().unwrap();
-        Order::Install(Service::Echo, 8).send(&here, &[writer.as_fd()]).unwrap();
+        Order::Install("echo".into(), 8).send(&here, &[writer.as_fd()]).unwrap();
         drop(writer);
         let (_, mut fds) = Order::receive(there.as_fd()).unwrap().unwrap();
         let mut theirs = File::from(fds.remove(0));
@@ -182,7 +155,7 @@ mod tests {
     #[test]
     fn a_packet_that_is_no_order_is_an_error() {
         let (here, there) = control_pair();
-        nix::unistd::write(&here, &[9; SIZE_BYTES]).unwrap();
+        nix::unistd::write(&here, &[9; WORDS_BYTES]).unwrap();
         let error = Order::receive(there.as_fd()).unwrap_err();
         assert!(error.to_string().contains("no order"), "{error}");
         nix::unistd::write(&here, &[0; 3]).unwrap();

@@ -16,9 +16,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, Shutdown, SockFlag, SockType, shutdown, socketpair};
 use nix::unistd::Pid;
 
-use crate::processes::order::{Order, Service};
+use crate::processes::order::Order;
 use crate::processes::poll::Poll;
-use crate::processes::serve;
+use crate::processes::server::Service;
 use crate::{CpuPair, Result, Size};
 
 /// How long the process may take to end by itself.
@@ -63,7 +63,7 @@ impl Peer {
         let (control, theirs) = socketpair(family, kind, None, SockFlag::SOCK_CLOEXEC)?;
         let child = Command::new("/proc/self/exe")
             .arg0("farcall-bench-peer")
-            .arg(serve::argument(poll))
+            .arg(poll.argument())
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .spawn()
@@ -80,11 +80,11 @@ impl Peer {
     /// Makes the process serve one more row, with messages of `size`, from duplicates of `fds`.
     pub(crate) fn install(
         self: &Rc<Self>,
-        service: Service,
+        service: &Service,
         size: Size,
         fds: &[BorrowedFd<'_>],
     ) -> Result<Slot> {
-        Order::Install(service, size.bytes().try_into()?).send(&self.control, fds)?;
+        Order::Install(service.name.into(), size.bytes().try_into()?).send(&self.control, fds)?;
         let index = self.slots.get();
         self.slots.set(index + 1);
         Ok(Slot { peer: Rc::clone(self), index })

@@ -20,6 +20,21 @@ pub(crate) enum Poll {
 }
 
 impl Poll {
+    const ALL: [Poll; 2] = [Poll::Pause, Poll::Yield];
+
+    /// The first argument of a peer process that polls like this; its standard input is the control socket.
+    pub(crate) fn argument(self) -> &'static str {
+        match self {
+            Poll::Pause => "--farcall-bench-peer=pause",
+            Poll::Yield => "--farcall-bench-peer=yield",
+        }
+    }
+
+    /// The way to poll that `argument`, the first one of a process, asks for; `None` in any other process than a peer.
+    pub(crate) fn of_argument(argument: &str) -> Option<Poll> {
+        Poll::ALL.into_iter().find(|poll| poll.argument() == argument)
+    }
+
     /// Polls until `ready`; every [`POLLS_PER_LOOK`] polls `look` checks that the other side lives.
     ///
     /// # Errors

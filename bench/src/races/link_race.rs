@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 
-use crate::contest::budget::Allowance;
+use crate::measure::budget::Allowance;
 use crate::races::link_programs::{self, Generated, LinkProgram};
 use crate::races::link_report::{LinkReport, LinkRow, LinkedProgram};
 use crate::races::linkers::{self, Linker, quiet};

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::contest::budget::Allowance;
+use crate::figures::table::ratio;
+use crate::measure::budget::Allowance;
 use crate::races::llvm_race::end;
-use crate::report::table::ratio;
 use crate::{Bar, CpuPair, Judged, Result, Spread};
 
 /// The comparison of LLVM's LLJIT by three executors.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::races::jitlink::{ABSENT, Jitlink};
 use serde::{Deserialize, Serialize};
 
-use crate::contest::budget::Allowance;
+use crate::measure::budget::Allowance;
 use crate::{Result, Spread, TinyObject};
 
 /// The comparison with LLVM.

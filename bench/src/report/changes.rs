@@ -15,8 +15,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contest::plan::PLACES_MAX;
-use crate::report::table::{aligned, nanoseconds, ratio};
+use crate::contest::PLACES_MAX;
+use crate::figures::table::{aligned, nanoseconds, ratio};
 use crate::transports::floor::TwoLines;
 use crate::{Regime, Report, Row, Section, Spread};
 

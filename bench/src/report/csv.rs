@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::section::per_second;
+use crate::figures::section::per_second;
 use crate::{Report, Result, Row, Section, Spread};
 
 /// One line.

@@ -4,10 +4,7 @@
 
 use serde::Deserialize;
 
-use crate::{Report, Result};
-
-/// The version of the form of a report in JSON. It grows when a member is removed or changes its meaning.
-pub const SCHEMA: u32 = 1;
+use crate::{Report, Result, SCHEMA};
 
 impl Report {
     /// The report as one JSON object on one line, without a final newline. Spreads are objects of `lower_quartile`, `median`

@@ -2,28 +2,20 @@
 //!
 //! Invariant: ratios come first; each figure is shown with its machine and its regime.
 
-pub(crate) mod bars;
 pub(crate) mod changes;
 mod csv;
 mod hgrm;
 mod json;
-pub(crate) mod origin;
-pub(crate) mod output;
-mod samples;
-pub(crate) mod section;
 mod svg;
-pub(crate) mod table;
-
-pub use json::SCHEMA;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contest::plan::ROUNDS_MIN;
+use crate::contest::ROUNDS_MIN;
 use crate::{
     Busy, Changes, CpuPair, HotSwap, Idle, Judged, Life, LljitReport, LlvmReport, Load, Machine,
-    Origin, Regime, Removal, Section, Start,
+    Origin, Regime, Removal, SCHEMA, Section, Start,
 };
 
 /// The result of a run. `Display` is the text table, at most 100 columns wide for names of
@@ -212,8 +204,8 @@ impl fmt::Display for Report {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::busy::report::tests::load;
-    use crate::contest::entry::new_histogram;
+    use crate::busy::figures::tests::load;
+    use crate::figures::samples::new_histogram;
     use crate::{Bar, Made, Regime, Removals, Removed, Row, Spread};
 
     fn even(value: f64) -> Spread {

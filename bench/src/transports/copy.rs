@@ -9,13 +9,22 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
 use crate::processes::poll::Poll;
-use crate::processes::serve::Server;
+use crate::processes::server::{Server, Service};
 use crate::processes::shared::SharedBytes;
 use crate::transports::floor::{is_hop, parent_kills};
 use crate::{Contender, Result, Size};
+
+/// Descriptor: the memfd of the bytes. Copied out of it and back into it.
+pub(crate) const SERVICE: Service = Service {
+    name: "copy",
+    make: |parts| {
+        let poll = parts.poll;
+        let [memfd] = parts.descriptors()?;
+        Ok(Box::new(BareCopyServer::attach(memfd.as_fd(), poll)?))
+    },
+};
 
 /// Bytes copied to the other process and back.
 #[derive(Debug)]
@@ -31,7 +40,7 @@ pub(crate) struct BareCopy {
 impl BareCopy {
     pub(crate) fn new(peer: &Rc<Peer>, size: Size) -> Result<BareCopy> {
         let (shared, memfd) = SharedBytes::create(size.bytes())?;
-        let slot = peer.install(Service::Copy, size, &[memfd.as_fd()])?;
+        let slot = peer.install(&SERVICE, size, &[memfd.as_fd()])?;
         let (bytes, back) = (vec![0x5a; size.bytes()], vec![0; size.bytes()]);
         Ok(BareCopy { name: name(size), shared, slot, hop: 0, bytes, back })
     }

@@ -10,14 +10,30 @@ use nix::errno::Errno;
 use nix::sys::eventfd::EventFd;
 use nix::unistd::{read, write};
 
-use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
-use crate::processes::serve::Server;
+use crate::processes::server::{Server, Service};
+use crate::transports::transport::Transport;
 use crate::{Contender, Result, Size};
 
 /// The value that a side adds for a call; the end of the peer process adds another.
 const CALL: u64 = 1;
 const HANGUP: u64 = 1 << 32;
+
+/// The row.
+pub(super) const TRANSPORT: Transport = Transport {
+    word: "eventfd",
+    has_sizes: false,
+    row_name: |_, _| Eventfd::NAME.to_owned(),
+    start: |setting| Ok(Box::new(Eventfd::new(setting.peer)?)),
+};
+/// Descriptors: the event descriptor of requests and the one of replies.
+pub(super) const SERVICE: Service = Service {
+    name: "eventfd",
+    make: |parts| {
+        let [requests, replies] = parts.descriptors()?;
+        Ok(Box::new(EventfdServer::new(requests, replies)))
+    },
+};
 
 /// A count there and a count back.
 #[derive(Debug)]
@@ -30,8 +46,7 @@ pub(crate) struct Eventfd {
 impl Eventfd {
     pub(crate) fn new(peer: &Rc<Peer>) -> Result<Eventfd> {
         let [requests, replies] = [OwnedFd::from(EventFd::new()?), OwnedFd::from(EventFd::new()?)];
-        let slot =
-            peer.install(Service::Eventfd, Size::WORD, &[requests.as_fd(), replies.as_fd()])?;
+        let slot = peer.install(&SERVICE, Size::WORD, &[requests.as_fd(), replies.as_fd()])?;
         // An event descriptor does not report that its last writer is gone.
         let (hangup, ours) = (slot.hangup()?, replies.try_clone()?);
         thread::Builder::new().name("peer's end".to_owned()).spawn(move || {

@@ -8,10 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
 use crate::processes::poll::Poll;
-use crate::processes::serve::Server;
+use crate::processes::server::{Server, Service};
 use crate::processes::shared::SharedWords;
 use crate::{Contender, Result, Size};
 
@@ -27,7 +26,7 @@ pub(crate) struct TwoLines {
 impl TwoLines {
     pub(crate) fn new(peer: &Rc<Peer>) -> Result<TwoLines> {
         let (words, memfd) = SharedWords::create()?;
-        let slot = peer.install(Service::TwoLines, Size::WORD, &[memfd.as_fd()])?;
+        let slot = peer.install(&TwoLines::SERVICE, Size::WORD, &[memfd.as_fd()])?;
         Ok(TwoLines { words, slot, sequence: 0 })
     }
 }
@@ -35,6 +34,15 @@ impl TwoLines {
 impl TwoLines {
     /// The name of the row.
     pub(crate) const NAME: &str = "two-line floor";
+    /// Descriptor: the memfd of the words. Request and reply on two lines, polled by loads.
+    pub(crate) const SERVICE: Service = Service {
+        name: "two lines",
+        make: |parts| {
+            let poll = parts.poll;
+            let [memfd] = parts.descriptors()?;
+            Ok(Box::new(TwoLinesServer::attach(memfd.as_fd(), poll)?))
+        },
+    };
 }
 
 impl Contender for TwoLines {
@@ -98,7 +106,7 @@ pub(crate) struct OneLine {
 impl OneLine {
     pub(crate) fn new(peer: &Rc<Peer>) -> Result<OneLine> {
         let (words, memfd) = SharedWords::create()?;
-        let slot = peer.install(Service::OneLine, Size::WORD, &[memfd.as_fd()])?;
+        let slot = peer.install(&OneLine::SERVICE, Size::WORD, &[memfd.as_fd()])?;
         Ok(OneLine { words, slot, hop: 0 })
     }
 }
@@ -106,6 +114,15 @@ impl OneLine {
 impl OneLine {
     /// The name of the row.
     pub(crate) const NAME: &str = "one-line floor";
+    /// Descriptor: the memfd of the words. One line both ways, polled by compare-exchange.
+    pub(crate) const SERVICE: Service = Service {
+        name: "one line",
+        make: |parts| {
+            let poll = parts.poll;
+            let [memfd] = parts.descriptors()?;
+            Ok(Box::new(OneLineServer::attach(memfd.as_fd(), poll)?))
+        },
+    };
 }
 
 impl Contender for OneLine {

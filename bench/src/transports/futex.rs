@@ -9,16 +9,32 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
-use crate::processes::serve::Server;
+use crate::processes::server::{Server, Service};
 use crate::processes::shared::SharedWords;
+use crate::transports::transport::Transport;
 use crate::{Contender, Result, Size};
 
 /// After a sleep of this length a side checks that the other process lives.
 const TIMEOUT: Duration = Duration::from_millis(100);
 const REQUEST: usize = 0;
 const REPLY: usize = 1;
+
+/// The row.
+pub(crate) const TRANSPORT: Transport = Transport {
+    word: "futex",
+    has_sizes: false,
+    row_name: |_, _| Futex::NAME.to_owned(),
+    start: |setting| Ok(Box::new(Futex::new(setting.peer)?)),
+};
+/// Descriptor: the memfd of the words. Request and reply on two lines, for each of which the other side sleeps.
+pub(crate) const SERVICE: Service = Service {
+    name: "futex",
+    make: |parts| {
+        let [memfd] = parts.descriptors()?;
+        Ok(Box::new(FutexServer::attach(memfd.as_fd())?))
+    },
+};
 
 /// The request in one word, the reply in another.
 #[derive(Debug)]
@@ -31,7 +47,7 @@ pub(crate) struct Futex {
 impl Futex {
     pub(crate) fn new(peer: &Rc<Peer>) -> Result<Futex> {
         let (words, memfd) = SharedWords::create()?;
-        let slot = peer.install(Service::Futex, Size::WORD, &[memfd.as_fd()])?;
+        let slot = peer.install(&SERVICE, Size::WORD, &[memfd.as_fd()])?;
         Ok(Futex { words, slot, sequence: 0 })
     }
 }

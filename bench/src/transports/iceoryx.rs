@@ -14,17 +14,28 @@ use iceoryx2::service::port_factory::PortFactory as _;
 use iceoryx2::service::port_factory::request_response::PortFactory;
 use nix::unistd::{Pid, getpid, getppid};
 
-use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
 use crate::processes::poll::Poll;
-use crate::processes::serve::Server;
+use crate::processes::server::{Server, Service};
 use crate::transports::floor::parent_kills;
+use crate::transports::transport::Transport;
 use crate::{Contender, Result, Size};
 
 type Factory = PortFactory<ipc::Service, u64, (), u64, ()>;
 
 /// How long the server may take to open its port.
 const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The row.
+pub(super) const TRANSPORT: Transport = Transport {
+    word: "iceoryx2",
+    has_sizes: false,
+    row_name: |_, _| Iceoryx::NAME.to_owned(),
+    start: |setting| Ok(Box::new(Iceoryx::new(setting.peer)?)),
+};
+/// No descriptor: the two ends find each other by the number of the caller's process.
+pub(super) const SERVICE: Service =
+    Service { name: "iceoryx2", make: |parts| Ok(Box::new(IceoryxServer::open(parts.poll)?)) };
 
 /// A number sent there and one received back.
 #[derive(Debug)]
@@ -40,7 +51,7 @@ impl Iceoryx {
     pub(crate) fn new(peer: &Rc<Peer>) -> Result<Iceoryx> {
         let (node, service) = open(getpid())?;
         let client = service.client_builder().create()?;
-        let slot = peer.install(Service::Iceoryx, Size::WORD, &[])?;
+        let slot = peer.install(&SERVICE, Size::WORD, &[])?;
         // A request that is sent before there is a server is lost.
         let start = Instant::now();
         while service.dynamic_config().number_of_servers() == 0 {

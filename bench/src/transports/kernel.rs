@@ -11,16 +11,47 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
-use crate::processes::serve::Server;
+use crate::processes::server::{Server, Service};
 use crate::transports::copy::{ends, mark};
+use crate::transports::transport::Transport;
 use crate::{Contender, Result, Size};
 
 /// The kinds of byte streams, as rows are named.
 pub(crate) const PIPES: &str = "pipe pair";
 pub(crate) const UNIX: &str = "Unix stream";
-pub(crate) const TCP: &str = "TCP";
+const TCP: &str = "TCP";
+
+/// The row over two pipes.
+pub(crate) const OVER_PIPES: Transport = Transport {
+    word: "pipe",
+    has_sizes: true,
+    row_name: |size, _| name(PIPES, size),
+    start: |setting| Ok(Box::new(Echo::over_pipes(setting.peer, setting.size)?)),
+};
+/// The row over a pair of Unix stream sockets.
+pub(crate) const OVER_UNIX_STREAM: Transport = Transport {
+    word: "unix",
+    has_sizes: true,
+    row_name: |size, _| name(UNIX, size),
+    start: |setting| Ok(Box::new(Echo::over_unix_stream(setting.peer, setting.size)?)),
+};
+/// The row over TCP.
+pub(super) const OVER_TCP: Transport = Transport {
+    word: "tcp",
+    has_sizes: true,
+    row_name: |size, _| name(TCP, size),
+    start: |setting| Ok(Box::new(Echo::over_tcp(setting.peer, setting.size)?)),
+};
+/// Descriptors: one to read messages from, one to write them back to.
+pub(super) const SERVICE: Service = Service {
+    name: "echo",
+    make: |parts| {
+        let bytes = parts.bytes;
+        let [from, to] = parts.descriptors()?;
+        Ok(Box::new(EchoServer::new(from, to, bytes)))
+    },
+};
 
 /// A round trip over two byte streams, one each way, or over a single stream for both ways.
 #[derive(Debug)]
@@ -39,25 +70,25 @@ impl Echo {
     pub(crate) fn over_pipes(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
         let (their_from, to) = io::pipe()?;
         let (from, their_to) = io::pipe()?;
-        let slot = peer.install(Service::Echo, size, &[their_from.as_fd(), their_to.as_fd()])?;
+        let slot = peer.install(&SERVICE, size, &[their_from.as_fd(), their_to.as_fd()])?;
         Ok(Echo::new(PIPES, size, to.into(), from.into(), slot))
     }
 
     /// A connected pair of Unix stream sockets.
     pub(crate) fn over_unix_stream(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
         let (ours, theirs) = UnixStream::pair()?;
-        let slot = peer.install(Service::Echo, size, &[theirs.as_fd(), theirs.as_fd()])?;
+        let slot = peer.install(&SERVICE, size, &[theirs.as_fd(), theirs.as_fd()])?;
         Ok(Echo::new(UNIX, size, ours.try_clone()?.into(), ours.into(), slot))
     }
 
     /// A TCP connection through the loopback device, without delays.
-    pub(crate) fn over_tcp(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
+    fn over_tcp(peer: &Rc<Peer>, size: Size) -> Result<Echo> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let ours = TcpStream::connect(listener.local_addr()?)?;
         let (theirs, _) = listener.accept()?;
         ours.set_nodelay(true)?;
         theirs.set_nodelay(true)?;
-        let slot = peer.install(Service::Echo, size, &[theirs.as_fd(), theirs.as_fd()])?;
+        let slot = peer.install(&SERVICE, size, &[theirs.as_fd(), theirs.as_fd()])?;
         Ok(Echo::new(TCP, size, ours.try_clone()?.into(), ours.into(), slot))
     }
 
@@ -69,7 +100,7 @@ impl Echo {
 }
 
 /// The name of a row: the kind alone for 8 bytes, else with the size.
-pub(crate) fn name(kind: &str, size: Size) -> String {
+fn name(kind: &str, size: Size) -> String {
     if size == Size::WORD { kind.to_owned() } else { format!("{kind} {size}") }
 }
 

@@ -9,7 +9,16 @@ use std::thread::{self, JoinHandle};
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::processes::poll::Poll;
+use crate::transports::transport::Transport;
 use crate::{Contender, CpuPair, Result};
+
+/// The row.
+pub(super) const TRANSPORT: Transport = Transport {
+    word: "local",
+    has_sizes: false,
+    row_name: |_, _| Local::NAME.to_owned(),
+    start: |setting| Ok(Box::new(Local::new(setting.cpus)?)),
+};
 
 /// Slots of each ring.
 const SLOTS: usize = 256;

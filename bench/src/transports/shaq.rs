@@ -11,11 +11,28 @@ use std::time::{Duration, Instant};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use shaq::spsc::{Consumer, Producer, minimum_file_size};
 
-use crate::processes::order::Service;
 use crate::processes::peer::{Peer, Slot};
 use crate::processes::poll::Poll;
-use crate::processes::serve::Server;
+use crate::processes::server::{Server, Service};
+use crate::transports::transport::Transport;
 use crate::{Contender, Result, Size};
+
+/// The row.
+pub(super) const TRANSPORT: Transport = Transport {
+    word: "shaq",
+    has_sizes: false,
+    row_name: |_, in_flight| name(in_flight),
+    start: |setting| Ok(Box::new(Shaq::new(setting.peer, setting.in_flight)?)),
+};
+/// Descriptors: the memory of the queue of calls and the memory of the queue of results.
+pub(super) const SERVICE: Service = Service {
+    name: "shaq",
+    make: |parts| {
+        let poll = parts.poll;
+        let [calls, results] = parts.descriptors()?;
+        Ok(Box::new(ShaqServer::attach(calls, results, poll)?))
+    },
+};
 
 /// The least content of a call: the function, its number and its argument.
 type Message = [u64; 3];
@@ -44,7 +61,7 @@ impl Shaq {
         // SAFETY: as above; the peer will be its only producer.
         let from = unsafe { Consumer::create(&results, bytes) };
         let (to, from) = (to.map_err(text)?, from.map_err(text)?);
-        let slot = peer.install(Service::Shaq, Size::WORD, &[calls.as_fd(), results.as_fd()])?;
+        let slot = peer.install(&SERVICE, Size::WORD, &[calls.as_fd(), results.as_fd()])?;
         let name = name(messages);
         Ok(Shaq { name, to, from, slot, under_way: messages as u64, number: 0 })
     }
@@ -79,7 +96,7 @@ impl Shaq {
 }
 
 /// The name of the row with this many messages in flight.
-pub(crate) fn name(messages: usize) -> String {
+fn name(messages: usize) -> String {
     format!("shaq x {messages}")
 }
 

@@ -1,34 +1,46 @@
-//! Order inside of rooms, read as text: no circle of imports among the parts of a room or the files of a folder.
+//! Order inside of packages, read as text: the parts of a folder, which are its files and folders, import each other in no
+//! circle. A package's own folder is one of these folders.
 //!
 //! `cargo test -p farcall-cli --test it -- inside:: --nocapture` prints the graph of each folder.
 //!
-//! Invariant: what is not in order yet is listed here by name. A list can only become shorter: the test fails as well when
-//! something listed is in order.
+//! Invariant: every package of the repository is read. A circle that is not broken yet is listed here by name. The list can only
+//! become shorter: the test fails as well when something listed is in order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use crate::house::tidy::{code_of, is_test, names_behind, sources};
 
-/// Parts of a room that import each other.
+/// Parts of a folder that import each other.
 const CIRCLES: &[(&str, &[&str])] = &[
-    ("shm", &["named", "segment"]),
-    ("jit", &["dylib", "lookup", "materialization", "session", "state"]),
-    ("jit/materialization", &["responsibility", "unit"]),
+    ("src/shm", &["named", "segment"]),
+    ("src/jit", &["dylib", "lookup", "materialization", "session", "state"]),
+    ("src/jit/materialization", &["responsibility", "unit"]),
+    ("src/ffi", &["buffer", "error"]),
+    ("src/ffi/controller", &["call", "pipeline", "session"]),
+    ("src/ffi/executor", &["call", "options", "session"]),
+    ("python/src", &["argument", "executor", "function", "future"]),
+    ("tests/it", &["controller", "jit"]),
+    ("tools/src", &["run", "status"]),
+    ("tools/src/run", &["inputs", "named"]),
 ];
+
+/// Manifests that say which file is the root of a package by default.
+const ROOTS: [&str; 2] = ["src/lib.rs", "src/main.rs"];
 
 /// What the parts of a folder import of each other.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
-fn rooms_are_in_order_inside() {
+fn the_parts_of_every_folder_are_in_order() {
     let sources = sources();
+    let roots = roots();
     let mut complaints = Vec::new();
     let mut found = BTreeSet::new();
-    let (mut folders, mut parts) = (0, 0);
-    for (folder, imports) in imports_by_folder(&sources) {
-        folders += 1;
-        parts += imports.len();
-        for circle in circles(&imports) {
+    let all = imports_by_folder(&roots, &sources);
+    for (folder, imports) in &all {
+        for circle in circles(imports) {
             found.insert((folder.clone(), circle));
         }
     }
@@ -46,41 +58,108 @@ fn rooms_are_in_order_inside() {
             .push(format!("{folder}: no such circle any more, take it off the list: {circle:?}"));
     }
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
-    for (folder, imports) in &imports_by_folder(&sources) {
+    for (folder, imports) in &all {
         print!("{}", drawing(folder, imports));
     }
+    let parts: usize = all.values().map(BTreeMap::len).sum();
     println!(
-        "order inside of rooms: {folders} cases with {parts} parts, {} circles known",
+        "order inside of {} packages: {} cases with {parts} parts, {} circles known",
+        roots.len(),
+        all.len(),
         known.len()
     );
 }
 
-/// For each folder of the library what its parts, files and folders, import of each other.
-fn imports_by_folder(sources: &[(String, String)]) -> BTreeMap<String, Imports> {
+/// The root files of all packages: libraries, programs, tests and benches, as their manifests say.
+fn roots() -> BTreeSet<String> {
+    let mut manifests = Vec::new();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = BTreeSet::from([String::new()]);
+    let mut next: Vec<String> = folders.into_iter().collect();
+    while let Some(folder) = next.pop() {
+        for entry in fs::read_dir(top.join(&folder)).expect("a folder of the tree") {
+            let entry = entry.expect("an entry of the tree");
+            let name = entry.file_name().into_string().expect("a UTF-8 name");
+            let path = format!("{folder}{name}");
+            if entry.file_type().expect("a file type").is_dir() {
+                if !name.starts_with('.') && name != "target" {
+                    next.push(format!("{path}/"));
+                }
+            } else if name == "Cargo.toml" {
+                manifests.push((folder.clone(), fs::read_to_string(entry.path()).expect("text")));
+            }
+        }
+    }
+    assert!(manifests.len() >= 10, "only {} manifests", manifests.len());
+    let mut roots = BTreeSet::new();
+    for (folder, manifest) in &manifests {
+        let named = manifest.lines().filter_map(|line| line.strip_prefix("path = \""));
+        let named = named.filter_map(|rest| rest.split('"').next());
+        for file in named.chain(ROOTS).filter(|file| file.ends_with(".rs")) {
+            let path = plain(&format!("{folder}{file}"));
+            if top.join(&path).is_file() {
+                roots.insert(path);
+            }
+        }
+    }
+    roots
+}
+
+/// A path without `..`.
+fn plain(path: &str) -> String {
+    let mut names = Vec::new();
+    for name in path.split('/') {
+        if name == ".." {
+            names.pop();
+        } else {
+            names.push(name);
+        }
+    }
+    names.join("/")
+}
+
+/// For each folder of a package: what its parts, files and folders, import of each other.
+fn imports_by_folder(
+    roots: &BTreeSet<String>,
+    sources: &[(String, String)],
+) -> BTreeMap<String, Imports> {
+    let folders: BTreeSet<&str> =
+        roots.iter().filter_map(|root| Some(root.rsplit_once('/')?.0)).collect();
     let mut all: BTreeMap<String, Imports> = BTreeMap::new();
     for (path, text) in sources {
-        let Some(inside) = path.strip_prefix("src/").and_then(|path| path.strip_suffix(".rs"))
-        else {
+        let inside =
+            |folder: &&&str| path.strip_prefix(**folder).is_some_and(|rest| rest.starts_with('/'));
+        // The innermost package has the file.
+        let Some(root) = folders.iter().filter(inside).max_by_key(|folder| folder.len()) else {
             continue;
         };
-        if is_test(path) || path.starts_with("src/ffi/") {
+        if is_test(path) || roots.contains(path) {
             continue;
         }
         // Tests at the end of a file may import what they like.
         let code = code_of(text);
         let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let inside = path[root.len() + 1..].strip_suffix(".rs").unwrap_or_default();
         let names: Vec<&str> = inside.split('/').collect();
+        let origins = origins(roots, root, sources);
         // The file as a part of each folder that it lies in.
-        for depth in 1..names.len() {
-            let (folder, part) = (names[..depth].join("/"), names[depth]);
+        for depth in 0..names.len() {
+            let part = names[depth];
             if part == "mod" {
                 continue;
             }
-            let imports =
-                all.entry(folder.clone()).or_default().entry(part.to_owned()).or_default();
-            let absolute = format!("crate::{}::", names[..depth].join("::"));
-            let mut targets: Vec<&str> =
-                names_behind(&absolute, code).iter().map(|(_, name)| *name).collect();
+            let folder = [&[*root], &names[..depth]].concat().join("/");
+            let imports = all.entry(folder).or_default().entry(part.to_owned()).or_default();
+            let above: String = names[..depth].iter().map(|name| format!("{name}::")).collect();
+            let mut targets: Vec<&str> = names_behind(&format!("crate::{above}"), code)
+                .iter()
+                .map(|(_, name)| *name)
+                .collect();
+            if depth == 0 {
+                // A name that the root offers stands for the part that it comes from.
+                let origin = |target: &&str| origins.get(*target).map(String::as_str);
+                targets = targets.iter().map(|target| origin(target).unwrap_or(target)).collect();
+            }
             if depth + 1 == names.len() {
                 targets.extend(names_behind("super::", code).iter().map(|(_, name)| *name));
             }
@@ -94,9 +173,33 @@ fn imports_by_folder(sources: &[(String, String)]) -> BTreeMap<String, Imports> 
     all
 }
 
+/// The part of a package that each name which its root offers comes from, by the root's `pub use`.
+fn origins(
+    roots: &BTreeSet<String>,
+    folder: &str,
+    sources: &[(String, String)],
+) -> BTreeMap<String, String> {
+    let is_root = |path: &str| {
+        roots.contains(path) && path.rsplit_once('/').is_some_and(|(at, _)| at == folder)
+    };
+    let mut origins = BTreeMap::new();
+    for (_, text) in sources.iter().filter(|(path, _)| is_root(path)) {
+        let code = code_of(text);
+        for offered in code.split("pub use ").skip(1) {
+            let offered = offered.split(';').next().unwrap_or_default();
+            let Some((part, rest)) = offered.split_once("::") else { continue };
+            let names = rest.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+            let names = names.filter(|name| !name.is_empty() && !name.ends_with("::"));
+            let name = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
+            origins.extend(names.map(|one| (name(one), part.to_owned())));
+        }
+    }
+    origins
+}
+
 /// A folder's graph for readers: a line a part with what it imports, each part below what it imports where there is no circle.
 fn drawing(folder: &str, imports: &Imports) -> String {
-    let mut lines = format!("src/{folder}/\n");
+    let mut lines = format!("{folder}/\n");
     let mut left: Vec<&String> = imports.keys().collect();
     while !left.is_empty() {
         let is_next = |part: &&String| !left.iter().any(|other| imports[*part].contains(*other));
@@ -137,6 +240,10 @@ fn circles(imports: &Imports) -> BTreeSet<Vec<String>> {
 #[test]
 fn planted_circles_are_found() {
     let source = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let imports = |roots: &[&str], sources: &[(String, String)]| {
+        let roots = roots.iter().map(|root| (*root).to_owned()).collect();
+        imports_by_folder(&roots, sources)
+    };
     let planted = [
         source("src/room/one.rs", "use super::two::Two;"),
         source("src/room/two.rs", "use crate::room::folder::inner::Inner;"),
@@ -146,19 +253,45 @@ fn planted_circles_are_found() {
         source("src/room/mod.rs", "mod one; mod two; mod folder; mod apart;"),
         source("src/room/tests.rs", "use super::apart;"),
     ];
-    let all = imports_by_folder(&planted);
+    let all = imports(&["src/lib.rs"], &planted);
     let names = |names: [&str; 3]| names.map(str::to_owned).to_vec();
-    assert_eq!(circles(&all["room"]), BTreeSet::from([names(["folder", "one", "two"])]));
+    assert_eq!(circles(&all["src/room"]), BTreeSet::from([names(["folder", "one", "two"])]));
     let inner = ["inner".to_owned(), "other".to_owned()].to_vec();
-    assert_eq!(circles(&all["room/folder"]), BTreeSet::from([inner]));
+    assert_eq!(circles(&all["src/room/folder"]), BTreeSet::from([inner]));
     assert_eq!(
-        drawing("room", &all["room"]),
+        drawing("src/room", &all["src/room"]),
         "src/room/\n    apart -> one\n    folder -> one\n    two -> folder\n    one -> two\n"
     );
     let line =
         [source("src/room/top.rs", "use super::base::Base;"), source("src/room/base.rs", "")];
     assert_eq!(
-        drawing("room", &imports_by_folder(&line)["room"]),
+        drawing("src/room", &imports(&["src/lib.rs"], &line)["src/room"]),
         "src/room/\n    base\n    top -> base\n"
     );
+    // A package of its own inside of another, and names that its root offers.
+    let package = [
+        source("src/room/package/mod.rs", "mod one; mod two; pub use two::{Two, inner::Three};"),
+        source("src/room/package/one.rs", "use crate::Three;"),
+        source("src/room/package/two.rs", "use crate::{Two, one::One};"),
+        source("src/room/base.rs", "use crate::one::One;"),
+    ];
+    let all = imports(&["src/lib.rs", "src/room/package/mod.rs"], &package);
+    let both = ["one".to_owned(), "two".to_owned()].to_vec();
+    assert_eq!(circles(&all["src/room/package"]), BTreeSet::from([both]));
+    assert_eq!(all["src/room"].keys().collect::<Vec<_>>(), ["base"]);
+}
+
+#[test]
+fn roots_of_packages_are_found_in_manifests() {
+    let roots = roots();
+    for root in [
+        "src/lib.rs",
+        "src/ffi/mod.rs",
+        "bench/src/lib.rs",
+        "fuzzer/src/main.rs",
+        "tests/it/main.rs",
+    ] {
+        assert!(roots.contains(root), "{root} is not in {roots:?}");
+    }
+    assert_eq!(plain("tools/../tests/it/main.rs"), "tests/it/main.rs");
 }

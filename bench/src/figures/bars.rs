@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::table::{aligned, ratio};
+use crate::figures::table::{aligned, ratio};
 use crate::{Regime, Spread};
 
 /// A limit of a figure.

@@ -5,8 +5,8 @@ use std::fmt;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::report::samples;
-use crate::report::table::{aligned, count, nanoseconds, ratio};
+use crate::figures::samples;
+use crate::figures::table::{aligned, count, nanoseconds, ratio};
 use crate::{Judged, Regime, Spread};
 
 /// The rounds of one regime.

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use crate::busy::rows::{BURST, Burst, COLD_CALL, COLD_PIPE, Cold};
+use crate::callers::rows::{BURST, Burst, COLD_CALL, COLD_PIPE, Cold};
 use crate::calls::call_back::{CallBack, NestedByName, NestedRound};
 use crate::calls::spin::SpinCall;
 use crate::calls::typed::TypedCall;

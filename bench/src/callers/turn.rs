@@ -11,8 +11,8 @@ use hdrhistogram::Histogram;
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
 
-use crate::contest::entry::new_histogram;
 use crate::costs::idle::taken;
+use crate::figures::samples::new_histogram;
 use crate::{Contender, Result};
 
 /// A server of the peer process gets orders for about this long.

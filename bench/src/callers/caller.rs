@@ -21,8 +21,8 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::busy::turn::Turn;
-use crate::processes::calling::Calling;
+use crate::callers::calling::Calling;
+use crate::callers::turn::Turn;
 use crate::processes::peer::{self, Peer};
 use crate::{Callee, Contender, CpuPair, Result};
 

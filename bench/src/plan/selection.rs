@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use crate::contest::budget::Share;
-use crate::contest::lineup::{Asked, RowKind};
-use crate::contest::plan::Plan;
+use crate::measure::budget::Share;
+use crate::plan::Plan;
+use crate::plan::lineup::{Asked, RowKind};
 use crate::{Result, Versus};
 
 /// A part of a run; they come in this order.
@@ -111,7 +111,7 @@ impl Selection {
             return Ok(all);
         }
         // A transport that is named is measured as if it were in `versus`.
-        let more = Selection::everything(plan, Versus::ALL);
+        let more = Selection::everything(plan, &Versus::all());
         let known = more.names(plan);
         let mut only = Vec::new();
         for name in &plan.only {

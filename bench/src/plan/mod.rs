@@ -2,28 +2,27 @@
 //!
 //! Invariant: the child processes of a contest end with it, and only one contest runs at a time.
 
+pub(crate) mod lineup;
+mod selection;
+pub(crate) mod versus;
+
 use std::iter;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::busy;
-use crate::contest::budget::{Allowance, Budget};
-use crate::contest::lineup::{RowKind, Servers};
-use crate::contest::selection::{Part, Selection};
-use crate::contest::{Contest, RoundKind};
+use crate::callers::caller::Caller;
+use crate::contest::{Contest, PLACES_MAX, Progress, ROUNDS_MIN, RoundKind};
 use crate::costs::{hot_swap, idle, life, removal, start};
 use crate::machine::load::Ticks;
-use crate::processes::caller::Caller;
+use crate::measure::budget::{Allowance, Budget};
+use crate::plan::lineup::{RowKind, Servers};
+use crate::plan::selection::{Part, Selection};
 use crate::processes::peer::Peer;
 use crate::races::{lljit_race, llvm_race};
 use crate::{Callee, CpuPair, Effort, Load, Machine, Origin, Report, Result, Size, Versus};
 
-/// A contest of fewer rounds says little.
-pub(crate) const ROUNDS_MIN: usize = 20;
-/// More places than this add little.
-pub(crate) const PLACES_MAX: usize = 16;
 /// Each place takes this much of the run at least. Starting a caller, its peer and its executor takes milliseconds, which must
 /// be a small part of the run.
 const RUN_PER_PLACE: Duration = Duration::from_millis(100);
@@ -31,11 +30,6 @@ const RUN_PER_PLACE: Duration = Duration::from_millis(100);
 const COST_ROUNDS_MAX: usize = 11;
 /// No run is longer.
 const DURATION_MAX: Duration = Duration::from_secs(3600 * 24 * 365);
-
-/// A callback that receives a run's progress: the part that is measured, and the share of the run that is over (0 to 1). The
-/// calling thread calls it before each part and after each round of a contest. If it returns a break, measuring ends and the
-/// report is partial.
-pub type Progress<'a> = dyn FnMut(&'static str, f64) -> ControlFlow<()> + 'a;
 
 /// What a run measures.
 ///
@@ -74,7 +68,7 @@ impl Plan {
     pub fn new(effort: Effort) -> Result<Plan> {
         Ok(Plan {
             cpus: CpuPair::first_two()?,
-            versus: vec![Versus::Pipe, Versus::Unix],
+            versus: vec![Versus::PIPE, Versus::UNIX],
             sizes: Vec::new(),
             threads: 1,
             in_flight: 0,

@@ -4,17 +4,14 @@
 
 use std::rc::Rc;
 
+use crate::callers::caller::Caller;
+use crate::callers::calling::Calling;
 use crate::calls::in_flight;
 use crate::calls::threads::{self, Threads};
 use crate::calls::typed::TypedBatch;
-use crate::processes::caller::Caller;
-use crate::processes::calling::Calling;
 use crate::processes::peer::Peer;
 use crate::transports::copy::{self, BareCopy};
-use crate::transports::eventfd::Eventfd;
-use crate::transports::futex::Futex;
-use crate::transports::kernel::{self, Echo};
-use crate::transports::local::Local;
+use crate::transports::transport::Setting;
 use crate::{Callee, Contender, CpuPair, EchoCall, InFlight, Result, Size, Versus};
 
 /// A row that a contest can have.
@@ -81,14 +78,14 @@ impl RowKind {
             rows.push(RowKind::Copy(size));
         }
         for &versus in asked.versus {
-            match versus {
+            match versus.transport() {
                 // At as many places as the null call that it is compared with.
-                Versus::Spin => rows.push(RowKind::Calling(Spin)),
-                Versus::Pipe | Versus::Unix | Versus::Tcp => {
+                None => rows.push(RowKind::Calling(Spin)),
+                Some(transport) if transport.has_sizes => {
                     let sizes = [&[Size::WORD], asked.sizes].concat();
                     rows.extend(sizes.into_iter().map(|size| RowKind::Versus(versus, size)));
                 }
-                other => rows.push(RowKind::Versus(other, Size::WORD)),
+                Some(_) => rows.push(RowKind::word(versus)),
             }
         }
         rows
@@ -96,13 +93,13 @@ impl RowKind {
 
     /// Calls back to back with both sides on the caller's CPU.
     pub(crate) fn one_cpu() -> Vec<RowKind> {
-        let others = [Versus::Futex, Versus::Pipe].map(RowKind::word);
+        let others = [Versus::FUTEX, Versus::PIPE].map(RowKind::word);
         RowKind::FLOORS.into_iter().chain([RowKind::NULL]).chain(others).collect()
     }
 
     /// Single calls after a rest.
     pub(crate) fn cold() -> Vec<RowKind> {
-        let others = [Versus::Futex, Versus::Pipe, Versus::Unix].map(RowKind::word);
+        let others = [Versus::FUTEX, Versus::PIPE, Versus::UNIX].map(RowKind::word);
         [RowKind::NULL].into_iter().chain(others).collect()
     }
 
@@ -111,7 +108,6 @@ impl RowKind {
     }
 
     /// The name of the row in tables; `in_flight` is the number of messages in flight, for rows that can have many.
-    #[cfg_attr(not(feature = "shaq"), expect(unused_variables, reason = "of shaq's row alone"))]
     pub(crate) fn name(self, in_flight: usize) -> String {
         match self {
             RowKind::Calling(calling) => calling.name(),
@@ -120,19 +116,10 @@ impl RowKind {
             RowKind::Batch => TypedBatch::NAME.to_owned(),
             RowKind::LargeEcho(size) => Calling::Echo(size).name(),
             RowKind::Copy(size) => copy::name(size),
-            RowKind::Versus(Versus::Pipe, size) => kernel::name(kernel::PIPES, size),
-            RowKind::Versus(Versus::Unix, size) => kernel::name(kernel::UNIX, size),
-            RowKind::Versus(Versus::Tcp, size) => kernel::name(kernel::TCP, size),
-            RowKind::Versus(Versus::Futex, _) => Futex::NAME.to_owned(),
-            RowKind::Versus(Versus::Eventfd, _) => Eventfd::NAME.to_owned(),
-            RowKind::Versus(Versus::Local, _) => Local::NAME.to_owned(),
-            RowKind::Versus(Versus::Spin, _) => Calling::Spin.name(),
-            #[cfg(feature = "iceoryx2")]
-            RowKind::Versus(Versus::Iceoryx, _) => {
-                crate::transports::iceoryx::Iceoryx::NAME.to_owned()
-            }
-            #[cfg(feature = "shaq")]
-            RowKind::Versus(Versus::Shaq, _) => crate::transports::shaq::name(in_flight.max(1)),
+            RowKind::Versus(versus, size) => match versus.transport() {
+                Some(transport) => (transport.row_name)(size, in_flight.max(1)),
+                None => Calling::Spin.name(),
+            },
         }
     }
 
@@ -140,7 +127,6 @@ impl RowKind {
     ///
     /// # Errors
     /// When a process does not answer, or its pipes or memory cannot be made.
-    #[cfg_attr(not(feature = "shaq"), expect(unused_variables, reason = "of shaq's row alone"))]
     pub(crate) fn start(
         self,
         servers: &Servers<'_>,
@@ -158,21 +144,12 @@ impl RowKind {
             RowKind::Batch => Box::new(TypedBatch::new(callee)?),
             RowKind::LargeEcho(size) => Box::new(EchoCall::new(callee, size)?),
             RowKind::Copy(size) => Box::new(BareCopy::new(peer, size)?),
-            RowKind::Versus(Versus::Pipe, size) => Box::new(Echo::over_pipes(peer, size)?),
-            RowKind::Versus(Versus::Unix, size) => Box::new(Echo::over_unix_stream(peer, size)?),
-            RowKind::Versus(Versus::Tcp, size) => Box::new(Echo::over_tcp(peer, size)?),
-            RowKind::Versus(Versus::Futex, _) => Box::new(Futex::new(peer)?),
-            RowKind::Versus(Versus::Eventfd, _) => Box::new(Eventfd::new(peer)?),
-            RowKind::Versus(Versus::Local, _) => Box::new(Local::new(cpus)?),
-            RowKind::Versus(Versus::Spin, _) => Calling::Spin.start(cpus, peer, callee)?,
-            #[cfg(feature = "iceoryx2")]
-            RowKind::Versus(Versus::Iceoryx, _) => {
-                Box::new(crate::transports::iceoryx::Iceoryx::new(peer)?)
-            }
-            #[cfg(feature = "shaq")]
-            RowKind::Versus(Versus::Shaq, _) => {
-                Box::new(crate::transports::shaq::Shaq::new(peer, in_flight.max(1))?)
-            }
+            RowKind::Versus(versus, size) => match versus.transport() {
+                Some(transport) => {
+                    (transport.start)(&Setting { peer, cpus, size, in_flight: in_flight.max(1) })?
+                }
+                None => Calling::Spin.start(cpus, peer, callee)?,
+            },
         };
         Ok(vec![one])
     }
