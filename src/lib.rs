@@ -54,13 +54,10 @@
 
 // Under a model checker, and with a lying peer, only the rooms that move messages are built: neither has system calls.
 
-pub mod addr;
 mod call;
 mod concurrent;
 #[cfg(not(model))]
 pub mod controller;
-mod deadline;
-pub mod error;
 #[cfg(not(model))]
 pub mod executor;
 #[cfg(hostile)]
@@ -70,33 +67,79 @@ pub mod hostile;
 #[doc(hidden)]
 pub mod internals;
 pub mod jit;
-pub mod limits;
-#[cfg(not(model))]
-pub mod link;
-#[cfg(not(model))]
-mod parallel;
-#[cfg(any(test, hostile, feature = "internals"))]
-#[doc(hidden)]
-pub mod random;
 mod ring;
 #[cfg(any(not(model), shuttle))]
 pub mod session;
 mod shm;
 mod sleep;
 pub mod sps;
-mod sync;
 mod sys;
 pub mod task;
 #[cfg(not(model))]
 mod trace;
 mod transport;
-pub mod types;
 mod wire;
 
+// The ground, a package of its own.
+#[cfg(not(model))]
+use farcall_base::parallel;
+#[cfg(any(test, hostile))]
+use farcall_base::random;
+pub use farcall_base::{addr, error, limits, types};
+use farcall_base::{deadline, sync};
+
 pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
-pub use error::{Death, Error, ErrorKind, Result};
+/// # Examples
+///
+/// ```
+/// use farcall::controller::ExecutorBuilder;
+///
+/// farcall::executor::run_if_spawned();
+/// let controller = ExecutorBuilder::new().this_program().start()?;
+/// controller.kill_handle().kill();
+/// let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("the executor is dead");
+/// let death = error.death().expect("the kernel says how");
+/// assert_eq!(death.to_string(), "executor died by SIGKILL");
+/// # Ok::<(), farcall::Error>(())
+/// ```
+pub use error::Death;
+pub use error::{Error, ErrorKind, Result};
 #[cfg(not(model))]
 pub use transport::Connection;
+
+/// The linker: object files and archives in, a relocated image out. It is the package `farcall-link`, which programs can use
+/// alone, with the same names.
+#[cfg(not(model))]
+pub mod link {
+    /// # Examples
+    ///
+    /// The function of the second example, linked and called:
+    ///
+    /// ```standalone_crate
+    /// farcall::executor::run_if_spawned();
+    /// let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// let mut object = farcall::link::ObjectBuilder::new("made by hand");
+    /// // lea rax, [rdi + 1]; ret
+    /// object.function("next", [0x48, 0x8d, 0x47, 0x01, 0xc3]);
+    /// let dylib = controller.create_dylib("main");
+    /// dylib.add_object(&object.build()?)?;
+    /// let next = controller.function::<extern "C" fn(i64) -> i64>(dylib.lookup("next")?);
+    /// assert_eq!(next.call(41)?, 42);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub use farcall_link::ObjectBuilder;
+    #[cfg(any(test, feature = "internals"))]
+    #[doc(hidden)]
+    pub use farcall_link::fuzz;
+    pub(crate) use farcall_link::internals::{
+        Archives, NameMap, StubPage, export_file, handler_object, names_file,
+    };
+    pub use farcall_link::{
+        Archive, CalleeSaved, Definition, Dependencies, Export, External, FileBytes, Frame, Ifunc,
+        Image, Layout, LinkGraph, LinkStats, ObjectCache, ObjectFile, ObjectPart, PlacedObject,
+        SourceLine, SymbolTable, TlsBlock, Undefined, Verified,
+    };
+}
 
 #[cfg(any(doc, doctest))]
 macro_rules! pages {

@@ -27,7 +27,7 @@ use crate::sys::confine::confinement::ConfinementLevel;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-#[doc = include_str!("../link/compile.txt")]
+#[doc = include_str!("../docs/compile.txt")]
 /// use farcall::controller::{ExecutorBuilder, Snapshot};
 /// use farcall::link::ObjectFile;
 ///

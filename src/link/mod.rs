@@ -1,5 +1,8 @@
 //! The linker: ELF objects in, a relocated image out.
 //!
+//! This is the package `farcall-link`, for programs that need a linker only. The package `farcall` has the same names in
+//! `farcall::link`.
+//!
 //! A link is a list of passes. Each folder imports only the folders above it in this table:
 //!
 //! | folder | pass | what it does |
@@ -34,7 +37,7 @@
 mod apply;
 mod arch;
 mod build;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
 mod graph;
@@ -46,24 +49,40 @@ mod read;
 mod tests;
 mod verify;
 
-pub(crate) use arch::stub_page::StubPage;
+#[cfg(any(test, feature = "fuzz"))]
+use farcall_base::random;
+pub use farcall_base::{addr, error, types};
+use farcall_base::{limits, parallel, sync};
+
+pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
 pub use build::frame::{CalleeSaved, Frame};
-pub(crate) use build::handler_stub::handler_object;
 pub use build::object_builder::ObjectBuilder;
 pub use build::part::ObjectPart;
 pub use bytes::Bytes as FileBytes;
-pub(crate) use graph::archives::Archives;
+pub use error::{Error, ErrorKind, Result};
 pub use graph::dependencies::Dependencies;
 pub use graph::interface::{Export, External, Undefined};
 pub use graph::link_graph::LinkGraph;
-pub(crate) use output::export_file::{export_file, names_file};
 pub use output::image::{Ifunc, Image, LinkStats, TlsBlock};
 pub use output::placed_object::PlacedObject;
 pub use output::source_lines::SourceLine;
 pub use output::symbol_table::{Definition, SymbolTable};
 pub use place::layout::Layout;
 pub use read::archive::Archive;
-pub(crate) use read::name_map::NameMap;
 pub use read::object_cache::ObjectCache;
 pub use read::object_file::ObjectFile;
 pub use verify::Verified;
+
+/// What the package `farcall` uses of the linker. No promise of any kind.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::arch::stub_page::StubPage;
+    pub use crate::build::handler_stub::handler_object;
+    pub use crate::graph::archives::Archives;
+    pub use crate::output::export_file::{export_file, names_file};
+    pub use crate::read::name_map::NameMap;
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("README.md")]
+mod readme {}

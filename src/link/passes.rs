@@ -98,7 +98,8 @@ impl Layout {
     }
 
     /// As [`fixup_to`](Self::fixup_to). In debug builds `load` gives what was stored, which is checked.
-    pub(crate) fn fixup_and_load(
+    #[doc(hidden)]
+    pub fn fixup_and_load(
         self,
         bases: [ExecutorAddr; 3],
         thread_offset: i64,

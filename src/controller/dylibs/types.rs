@@ -18,7 +18,7 @@ impl Dylib {
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
     /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    #[doc = include_str!("../../link/compile.txt")]
+    #[doc = include_str!("../../docs/compile.txt")]
     /// let dylib = controller.create_dylib("main");
     /// dylib.check_types();
     /// // With `cc -g`, the type `extern "C" fn() -> f64` would be refused.

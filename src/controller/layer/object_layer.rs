@@ -183,7 +183,7 @@ impl ObjectLayer {
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
     /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    #[doc = include_str!("../../link/compile.txt")]
+    #[doc = include_str!("../../docs/compile.txt")]
     /// use farcall::controller::ObjectLayer;
     /// use farcall::jit::ExecutionSession;
     /// let session = ExecutionSession::new();

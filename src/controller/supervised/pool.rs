@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-#[doc = include_str!("../../link/compile.txt")]
+#[doc = include_str!("../../docs/compile.txt")]
 /// use farcall::controller::{ExecutorBuilder, RestartPolicy};
 ///
 /// let pool = ExecutorBuilder::new().this_program().pool(2, RestartPolicy::new())?;

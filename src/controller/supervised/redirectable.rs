@@ -19,7 +19,7 @@ use crate::sync::Mutex;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-#[doc = include_str!("../../link/compile.txt")]
+#[doc = include_str!("../../docs/compile.txt")]
 /// use farcall::controller::{ExecutorBuilder, RestartPolicy};
 ///
 /// let supervised = ExecutorBuilder::new().this_program().supervise(RestartPolicy::new())?;

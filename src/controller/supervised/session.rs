@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-#[doc = include_str!("../../link/compile.txt")]
+#[doc = include_str!("../../docs/compile.txt")]
 /// use farcall::controller::{ExecutorBuilder, RestartPolicy};
 /// use farcall::link::ObjectFile;
 ///
@@ -99,7 +99,7 @@ impl Supervised {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    #[doc = include_str!("../../link/compile.txt")]
+    #[doc = include_str!("../../docs/compile.txt")]
     /// use std::time::Duration;
     /// use farcall::controller::{ExecutorBuilder, RestartPolicy};
     ///

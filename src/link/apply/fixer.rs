@@ -2,13 +2,13 @@
 //!
 //! Invariant: a value fits its field, or the link fails.
 
+use crate::arch::edge::{Edge, Formula, Range, ThreadModel};
+use crate::arch::thread_code;
+use crate::arch::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::error::{Error, Result};
-use crate::link::arch::edge::{Edge, Formula, Range, ThreadModel};
-use crate::link::arch::thread_code;
-use crate::link::arch::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
-use crate::link::graph::link_graph::Resolution;
-use crate::link::place::addresses::Addresses;
-use crate::link::place::layout::Layout;
+use crate::graph::link_graph::Resolution;
+use crate::place::addresses::Addresses;
+use crate::place::layout::Layout;
 
 /// Applies the relocations of one block.
 pub(super) struct Fixer<'a> {

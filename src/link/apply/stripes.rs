@@ -11,25 +11,25 @@ use std::ops::{AddAssign, Range};
 
 use super::fixer::Fixer;
 use crate::addr::Prot;
+use crate::arch::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::error::{Error, Result};
-use crate::link::arch::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
-use crate::link::place::addresses::Addresses;
-use crate::link::place::block::{Block, Content};
-use crate::link::place::got_plt::Stub;
-use crate::link::place::layout::Layout;
+use crate::place::addresses::Addresses;
+use crate::place::block::{Block, Content};
+use crate::place::got_plt::Stub;
+use crate::place::layout::Layout;
 
 /// Counts of the work.
 #[derive(Debug, Default)]
-pub(in crate::link) struct Applied {
+pub(crate) struct Applied {
     /// Loads from the GOT that were rewritten to need none.
-    pub(in crate::link) loads_relaxed: u64,
+    pub(crate) loads_relaxed: u64,
     /// Relocations that were applied.
-    pub(in crate::link) relocations: u64,
+    pub(crate) relocations: u64,
 }
 
 /// Blocks that lie next to each other in a stripe, and the bytes from the first one to the next piece. Or a part of a large
 /// block without relocations.
-pub(in crate::link) struct Piece {
+pub(crate) struct Piece {
     prot: Prot,
     blocks: Range<usize>,
     bytes: Range<u64>,
@@ -37,12 +37,12 @@ pub(in crate::link) struct Piece {
 
 impl Piece {
     /// The stripe of the piece, and its offset there.
-    pub(in crate::link) fn place(&self) -> (Prot, u64) {
+    pub(crate) fn place(&self) -> (Prot, u64) {
         (self.prot, self.bytes.start)
     }
 
     /// How many bytes it has.
-    pub(in crate::link) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         usize::try_from(self.bytes.end - self.bytes.start).unwrap_or(usize::MAX)
     }
 
@@ -50,7 +50,7 @@ impl Piece {
     ///
     /// # Errors
     /// A relocation cannot reach its target, or a stub its GOT entry; the message says which and how to compile for it.
-    pub(in crate::link) fn compute<'a>(
+    pub(crate) fn compute<'a>(
         &self,
         layout: &'a Layout,
         addresses: &Addresses,
@@ -71,7 +71,7 @@ impl Piece {
     }
 
     /// The byte between its blocks.
-    pub(in crate::link) fn padding(&self) -> u8 {
+    pub(crate) fn padding(&self) -> u8 {
         if self.prot == Prot::Code { x86_64::CODE_PADDING } else { 0 }
     }
 
@@ -79,7 +79,7 @@ impl Piece {
     ///
     /// # Errors
     /// As [`compute`](Self::compute).
-    pub(in crate::link) fn compute_in(
+    pub(crate) fn compute_in(
         &self,
         layout: &Layout,
         addresses: &Addresses,
@@ -116,7 +116,7 @@ impl AddAssign for Applied {
 
 /// The pieces of a layout, which together are the stored part of each stripe. They fit into a cache, and are cut at words: two
 /// threads never store to one word.
-pub(in crate::link) fn pieces(layout: &Layout) -> Vec<Piece> {
+pub(crate) fn pieces(layout: &Layout) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for (at, block) in layout.blocks.iter().enumerate().filter(|(_, one)| one.rank.is_stored()) {
         let end = layout.stored_bytes[block.prot.index()];

@@ -4,30 +4,30 @@
 
 /// One field of a section that holds a value computed from the address of a symbol.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::link) struct Edge {
+pub(crate) struct Edge {
     /// Where the field starts, in bytes from the start of its section.
-    pub(in crate::link) offset: u32,
+    pub(crate) offset: u32,
     /// The symbol that it refers to, as an index into the symbols of its object.
-    pub(in crate::link) target: u32,
+    pub(crate) target: u32,
     /// A in the formula.
-    pub(in crate::link) addend: i64,
+    pub(crate) addend: i64,
     /// What is computed and how it is stored.
-    pub(in crate::link) kind: &'static EdgeKind,
+    pub(crate) kind: &'static EdgeKind,
 }
 
 /// One row of an architecture's relocation table.
 #[derive(Debug)]
-pub(in crate::link) struct EdgeKind {
+pub(crate) struct EdgeKind {
     /// The ELF relocation number.
-    pub(in crate::link) number: u32,
+    pub(crate) number: u32,
     /// The name in the processor supplement, for messages.
-    pub(in crate::link) name: &'static str,
+    pub(crate) name: &'static str,
     /// What is computed.
-    pub(in crate::link) formula: Formula,
+    pub(crate) formula: Formula,
     /// The size of the field.
-    pub(in crate::link) field_bytes: u8,
+    pub(crate) field_bytes: u8,
     /// Which values the field can hold.
-    pub(in crate::link) range: Range,
+    pub(crate) range: Range,
 }
 
 /// What is computed.
@@ -42,7 +42,7 @@ pub(in crate::link) struct EdgeKind {
 /// | GOT | the address of the table |
 /// | L | the address of the symbol, or of its stub when the symbol is far |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::link) enum Formula {
+pub(crate) enum Formula {
     /// No field at all.
     Nothing,
     /// S + A
@@ -71,7 +71,7 @@ pub(in crate::link) enum Formula {
 
 /// How an access to a thread-local was compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::link) enum ThreadModel {
+pub(crate) enum ThreadModel {
     /// Code that asks `__tls_get_addr` for one symbol. It is rewritten to use S, or to ask the executor.
     General,
     /// Code that asks `__tls_get_addr` for the TLS block. It is rewritten to use the thread pointer, or to ask the
@@ -95,7 +95,7 @@ pub(in crate::link) enum ThreadModel {
 
 /// Which values a field can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::link) enum Range {
+pub(crate) enum Range {
     /// Every 64-bit value.
     Any,
     /// Values that the field holds when the processor extends its sign.
@@ -109,14 +109,14 @@ pub(in crate::link) enum Range {
 impl EdgeKind {
     /// True when the field holds an address, or the distance to one, in less than 64 bits. Calls do not count,
     /// because they may go through a stub.
-    pub(in crate::link) fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         matches!(self.formula, Formula::Absolute | Formula::Delta) && self.field_bytes < 8
     }
 }
 
 impl Range {
     /// True when a field of `field_bytes` bytes holds `value` without loss.
-    pub(in crate::link) fn holds(self, value: u64, field_bytes: u8) -> bool {
+    pub(crate) fn holds(self, value: u64, field_bytes: u8) -> bool {
         if field_bytes >= 8 {
             return true;
         }
@@ -134,7 +134,7 @@ impl Range {
 
 impl Formula {
     /// True when the value refers to the symbol's GOT entry.
-    pub(in crate::link) fn needs_got_entry(self) -> bool {
+    pub(crate) fn needs_got_entry(self) -> bool {
         matches!(
             self,
             Formula::GotDelta
@@ -145,7 +145,7 @@ impl Formula {
     }
 
     /// True when the value refers to the GOT itself.
-    pub(in crate::link) fn needs_got(self) -> bool {
+    pub(crate) fn needs_got(self) -> bool {
         matches!(self, Formula::GotOffset | Formula::FromGot | Formula::GotBaseDelta)
     }
 }

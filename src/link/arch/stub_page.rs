@@ -18,7 +18,7 @@ use crate::limits::PAGE_BYTES;
 
 /// Where the pages of stubs and of slots are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StubPage {
+pub struct StubPage {
     code: ExecutorAddr,
     constants: ExecutorAddr,
 }
@@ -29,10 +29,10 @@ const WORD_BYTES: u64 = 8;
 
 impl StubPage {
     /// The bytes of code and of constants.
-    pub(crate) const BYTES: [u64; 2] = [2 * PAGE_BYTES, PAGE_BYTES];
+    pub const BYTES: [u64; 2] = [2 * PAGE_BYTES, PAGE_BYTES];
 
     /// The pages at these addresses; `None` when they are more than 2 GiB apart.
-    pub(crate) fn new(code: ExecutorAddr, constants: ExecutorAddr) -> Option<Self> {
+    pub fn new(code: ExecutorAddr, constants: ExecutorAddr) -> Option<Self> {
         let ends = [code.checked_add(2 * PAGE_BYTES)?, constants.checked_add(PAGE_BYTES)?];
         let reaches =
             |from: ExecutorAddr, to: ExecutorAddr| x86_64::stub(from.get(), to.get()).is_some();
@@ -41,33 +41,33 @@ impl StubPage {
     }
 
     /// The numbers of the stubs.
-    pub(crate) fn numbers() -> std::ops::Range<u64> {
+    pub fn numbers() -> std::ops::Range<u64> {
         HEAD_WORDS..PAGE_BYTES / WORD_BYTES
     }
 
     /// The address that callers use as that of the function.
-    pub(crate) fn stub(&self, number: u64) -> ExecutorAddr {
+    pub fn stub(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + number * WORD_BYTES)
     }
 
     /// The word that holds the address of the function's code.
-    pub(crate) fn slot(&self, number: u64) -> ExecutorAddr {
+    pub fn slot(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.constants.get() + number * WORD_BYTES)
     }
 
     /// What the slot holds while the function is not compiled.
-    pub(crate) fn trampoline(&self, number: u64) -> ExecutorAddr {
+    pub fn trampoline(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + PAGE_BYTES + number * WORD_BYTES)
     }
 
     /// The return address that a trampoline's call pushes.
-    pub(crate) fn return_address(&self, number: u64) -> ExecutorAddr {
+    pub fn return_address(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.trampoline(number).get() + x86_64::TRAMPOLINE_CALL_BYTES)
     }
 
     /// The code: stubs and trampolines.
     #[expect(clippy::cast_possible_truncation, reason = "a page is small")]
-    pub(crate) fn code(&self) -> Vec<u8> {
+    pub fn code(&self) -> Vec<u8> {
         let tag = self.constants.get() + WORD_BYTES;
         let entry = x86_64::lazy_entry(self.code.get(), tag, self.constants.get());
         let mut code = Vec::from(entry);
@@ -84,7 +84,7 @@ impl StubPage {
     }
 
     /// The constants of a new page: the resolver and the tag. Every slot is null.
-    pub(crate) fn constants(&self, resolver: ExecutorAddr, tag: u64) -> Vec<u8> {
+    pub fn constants(&self, resolver: ExecutorAddr, tag: u64) -> Vec<u8> {
         [resolver.get().to_le_bytes(), tag.to_le_bytes()].concat()
     }
 }

@@ -145,7 +145,7 @@ const AT_END_OF_FIELD: i64 = -4;
 ///
 /// # Errors
 /// The code around a relocation is not what the processor supplement prescribes for it; says what is wrong.
-pub(in crate::link) fn settle(
+pub(crate) fn settle(
     code: &[u8],
     edges: Vec<Edge>,
     is_tls_get_addr: impl Fn(&Edge) -> bool,
@@ -179,12 +179,7 @@ pub(in crate::link) fn settle(
 
 /// Rewrites the code around an edge that [`settle`] accepted. `offset` is that of the symbol from the thread pointer, and fits
 /// 32 bits. Returns whether the code was rewritten.
-pub(in crate::link) fn rewrite(
-    code: &mut [u8],
-    edge: &Edge,
-    model: ThreadModel,
-    offset: u64,
-) -> bool {
+pub(crate) fn rewrite(code: &mut [u8], edge: &Edge, model: ThreadModel, offset: u64) -> bool {
     if let Some((form, start)) = form_of(code, edge, model) {
         let code = &mut code[start..start + form.to.len()];
         code.copy_from_slice(form.to);
@@ -205,7 +200,7 @@ pub(in crate::link) fn rewrite(
 /// Makes the code around an edge that [`settle`] accepted find a dynamic thread-local. `place` is the address of the edge's
 /// field, `descriptor` that of the thread-local's descriptor, and `stub` that of the stub of the executor's function. Returns
 /// whether all distances fit.
-pub(in crate::link) fn make_dynamic(
+pub(crate) fn make_dynamic(
     code: &mut [u8],
     edge: &Edge,
     model: ThreadModel,

@@ -10,31 +10,31 @@ use Formula::{
 use Range::{Any, Either, Signed, Unsigned};
 
 /// What fills the gaps between functions: `int3`.
-pub(in crate::link) const CODE_PADDING: u8 = 0xcc;
+pub(crate) const CODE_PADDING: u8 = 0xcc;
 
 /// An instruction of one byte that does nothing.
-pub(in crate::link) const NOP: u8 = 0x90;
+pub(crate) const NOP: u8 = 0x90;
 
 /// The size of a function's address.
-pub(in crate::link) const CODE_POINTER_BYTES: u64 = 8;
+pub(crate) const CODE_POINTER_BYTES: u64 = 8;
 
 /// The start of `_init` and `_fini`, which aligns the stack for the calls of the fragments: `sub $8, %rsp`.
-pub(in crate::link) const ROUTINE_START: [u8; 4] = [0x48, 0x83, 0xec, 0x08];
+pub(crate) const ROUTINE_START: [u8; 4] = [0x48, 0x83, 0xec, 0x08];
 
 /// The end of `_init` and `_fini`: `add $8, %rsp; ret`.
-pub(in crate::link) const ROUTINE_END: [u8; 5] = [0x48, 0x83, 0xc4, 0x08, 0xc3];
+pub(crate) const ROUTINE_END: [u8; 5] = [0x48, 0x83, 0xc4, 0x08, 0xc3];
 
 /// The size of one entry of the GOT.
-pub(in crate::link) const GOT_ENTRY_BYTES: u64 = 8;
+pub(crate) const GOT_ENTRY_BYTES: u64 = 8;
 
 /// The size of one stub.
-pub(in crate::link) const STUB_BYTES: u64 = 8;
+pub(crate) const STUB_BYTES: u64 = 8;
 
 /// `jmp *entry(%rip)`, its displacement zero, and padding.
 const STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING];
 
 /// The kind of the relocation with this number; `None` when the processor supplement does not define it.
-pub(in crate::link) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
+pub(crate) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
     KINDS.get(usize::try_from(number).ok()?)
 }
 
@@ -42,7 +42,7 @@ pub(in crate::link) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
 ///
 /// Some assemblers mark calls and jumps as plain 32-bit differences. In executable bytes, a field right behind the opcode of
 /// a near `call` or `jmp` must be a branch. So it may go through a stub as well.
-pub(in crate::link) fn refine(
+pub(crate) fn refine(
     kind: &'static EdgeKind,
     code: &[u8],
     offset: u32,
@@ -56,7 +56,7 @@ pub(in crate::link) fn refine(
 }
 
 /// Stores `value` in `field`, the bytes of an edge's field. The value fits (see [`Range::holds`]).
-pub(in crate::link) fn store(field: &mut [u8], value: u64) {
+pub(crate) fn store(field: &mut [u8], value: u64) {
     for (byte, new) in field.iter_mut().zip(value.to_le_bytes()) {
         *byte = new;
     }
@@ -64,7 +64,7 @@ pub(in crate::link) fn store(field: &mut [u8], value: u64) {
 
 /// The stub at `stub` that jumps to the address in the GOT entry at `entry`, or `None` when they are too
 /// far from each other.
-pub(in crate::link) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
+pub(crate) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
     let displacement = entry.wrapping_sub(stub.wrapping_add(6));
     if !Signed.holds(displacement, 4) {
         return None;
@@ -75,17 +75,17 @@ pub(in crate::link) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
 }
 
 /// The bytes of a trampoline's call; its return address is this far behind the trampoline's start.
-pub(in crate::link) const TRAMPOLINE_CALL_BYTES: u64 = 5;
+pub(crate) const TRAMPOLINE_CALL_BYTES: u64 = 5;
 
 /// `call entry`, and padding. Both are in the same mapping of a few pages.
-pub(in crate::link) fn trampoline(trampoline: u64, entry: u64) -> [u8; 8] {
+pub(crate) fn trampoline(trampoline: u64, entry: u64) -> [u8; 8] {
     let mut bytes = [0xe8, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING, CODE_PADDING];
     store(&mut bytes[1..5], entry.wrapping_sub(trampoline + TRAMPOLINE_CALL_BYTES));
     bytes
 }
 
 /// `push tag(%rip); jmp *resolver(%rip)`, and padding. Both words are within 2 GiB.
-pub(in crate::link) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 16] {
+pub(crate) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 16] {
     let mut bytes = [CODE_PADDING; 16];
     bytes[..2].copy_from_slice(&[0xff, 0x35]);
     store(&mut bytes[2..6], tag.wrapping_sub(entry + 6));
@@ -102,12 +102,7 @@ pub(in crate::link) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 1
 /// - `jmp *f@GOTPCREL(%rip)` becomes `jmp f; nop`: its field moves one byte towards the opcode.
 ///
 /// Other instructions, and those with targets more than 2 GiB away, stay as they are.
-pub(in crate::link) fn relax_got_load(
-    section: &mut [u8],
-    edge: &Edge,
-    place: u64,
-    target: u64,
-) -> bool {
+pub(crate) fn relax_got_load(section: &mut [u8], edge: &Edge, place: u64, target: u64) -> bool {
     let Ok(offset) = usize::try_from(edge.offset) else { return false };
     let Some(start) = offset.checked_sub(2) else { return false };
     let Some(window) = section.get_mut(start..offset + 4) else { return false };

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// # Examples
 ///
 /// ```
-/// use farcall::link::{CalleeSaved, Frame};
+/// use farcall_link::{CalleeSaved, Frame};
 /// // push rbx
 /// let frame = Frame::new().push(1, CalleeSaved::Rbx);
 /// # let _ = frame;
@@ -34,12 +34,12 @@ pub enum CalleeSaved {
 /// to a push that saves a register: tell each move ahead of one.
 ///
 /// A function that never moves the stack pointer has the frame [`Frame::new`]. Mistakes are errors of
-/// [`ObjectBuilder::build`](crate::link::ObjectBuilder::build).
+/// [`ObjectBuilder::build`](crate::ObjectBuilder::build).
 ///
 /// # Examples
 ///
 /// ```
-/// use farcall::link::{CalleeSaved, Frame};
+/// use farcall_link::{CalleeSaved, Frame};
 /// // 0: push rbp      1: mov rbp, rsp      4: push rbx      5: sub rsp, 24
 /// // 9: ...           20: mov rbx, [rbp - 8]      24: leave      25: ret
 /// let frame = Frame::of_frame_pointer().push(5, CalleeSaved::Rbx).leave(25);
@@ -77,7 +77,7 @@ pub(super) struct Row {
 pub(super) type Rows = Vec<(u32, Row)>;
 
 /// The registers, in the order of the enumeration, with their numbers in unwind information.
-pub(super) const REGISTERS: [(CalleeSaved, u16); 6] = [
+pub(super) const REGISTERS: [(CalleeSaved, u8); 6] = [
     (CalleeSaved::Rbx, 3),
     (CalleeSaved::Rbp, 6),
     (CalleeSaved::R12, 12),

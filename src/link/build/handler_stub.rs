@@ -13,7 +13,7 @@
 use super::frame::Frame;
 use super::object_builder::ObjectBuilder;
 use crate::error::Result;
-use crate::link::read::object_file::ObjectFile;
+use crate::read::object_file::ObjectFile;
 
 /// `lea 0(%rip),%r11; jmp 0`
 const CODE: [u8; 12] = [0x4c, 0x8d, 0x1d, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
@@ -30,7 +30,7 @@ const CONSTANTS: &str = ".constants";
 /// # Errors
 ///
 /// When the name is empty or has a NUL.
-pub(crate) fn handler_object(name: &str, constants: &[u8], target: &str) -> Result<ObjectFile> {
+pub fn handler_object(name: &str, constants: &[u8], target: &str) -> Result<ObjectFile> {
     let mut object = ObjectBuilder::new(format!("handler {name}"));
     let stub = object.function(name, CODE).frame(Frame::new());
     stub.distance(CONSTANTS_FIELD, CONSTANTS, 0).call(TARGET_FIELD, target);

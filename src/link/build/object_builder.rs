@@ -17,22 +17,19 @@ use object::{
 use super::part::{ObjectPart, PartKind};
 use super::unwind::Records;
 use crate::error::{Error, Result};
-use crate::link::read::object_file::ObjectFile;
+use crate::read::object_file::ObjectFile;
 
 /// Machine code that a program has made itself, as an object to link: functions, data, and the fields in them that refer to
 /// symbols. A compiler of your own that emits bytes needs neither ELF nor an assembler.
 ///
-/// The object that is [built](ObjectBuilder::build) is an ordinary [`ObjectFile`]. A `Dylib` links it with objects from
-/// compilers, removes and replaces it, and names its functions in messages about crashes.
+/// The object that is [built](ObjectBuilder::build) is an ordinary [`ObjectFile`], to be linked with objects from compilers.
 ///
 /// # Examples
 ///
 /// A function of 18 bytes that calls the C library and loads a variable:
 ///
-/// ```standalone_crate
-/// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::link::{CalleeSaved, Frame, ObjectBuilder};
+/// ```
+/// use farcall_link::{CalleeSaved, Frame, ObjectBuilder};
 ///
 /// // 0: push rbp  1: mov rbp, rsp  4: call labs  9: add rax, [rip + more]  16: pop rbp  17: ret
 /// let code = [0x55, 0x48, 0x89, 0xe5, 0xe8, 0, 0, 0, 0, 0x48, 0x03, 0x05, 0, 0, 0, 0, 0x5d, 0xc3];
@@ -42,11 +39,11 @@ use crate::link::read::object_file::ObjectFile;
 /// function.frame(Frame::of_frame_pointer().pop(17, CalleeSaved::Rbp));
 /// object.data("more", 100_i64.to_le_bytes());
 ///
-/// let dylib = controller.create_dylib("main");
-/// dylib.add_object(&object.build()?)?;
-/// let far = controller.function::<extern "C" fn(i64) -> i64>(dylib.lookup("far")?);
-/// assert_eq!(far.call(-5)?, 105);
-/// # Ok::<(), farcall::Error>(())
+/// let object = object.build()?;
+/// let mut defined: Vec<_> = object.definitions().collect();
+/// defined.sort_unstable();
+/// assert_eq!(defined, ["far", "more"]);
+/// # Ok::<(), farcall_link::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct ObjectBuilder {
@@ -128,7 +125,7 @@ impl ObjectBuilder {
         let written = self.relocate(&mut object, &placed, &mut symbols);
         let written = written.and_then(|()| match frames.is_empty() {
             true => Ok(()),
-            false => unwind(&mut object, &Records::new(&frames)?, &placed),
+            false => unwind(&mut object, &Records::new(&frames), &placed),
         });
         let bytes = written
             .and_then(|()| object.write().map_err(|error| Error::invalid(error.to_string())));

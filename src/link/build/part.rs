@@ -8,7 +8,7 @@ use super::frame::Frame;
 use crate::error::{Error, Result};
 use crate::limits::ALIGNMENT_MAX;
 
-/// A function or a variable of an [`ObjectBuilder`](crate::link::ObjectBuilder), which lends it to be described further.
+/// A function or a variable of an [`ObjectBuilder`](crate::ObjectBuilder), which lends it to be described further.
 ///
 /// A *field* is a few bytes that the linker fills in. Its place is an offset in the bytes of the part. Their first contents do not
 /// matter. A field refers to a name of this object, of another object in the link, or of the executor's process. Functions of
@@ -17,13 +17,13 @@ use crate::limits::ALIGNMENT_MAX;
 /// # Examples
 ///
 /// ```
-/// use farcall::link::ObjectBuilder;
+/// use farcall_link::ObjectBuilder;
 /// let mut object = ObjectBuilder::new("made by hand");
 /// // call table[rip]; ret
 /// object.function("f", [0xff, 0x15, 0, 0, 0, 0, 0xc3]).distance(2, "table", 0).align(32);
 /// object.constant("table", [0; 8]).address(0, "abort", 0).local();
 /// assert_eq!(object.build()?.definitions().collect::<Vec<_>>(), ["f"]);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_link::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct ObjectPart {

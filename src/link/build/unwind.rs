@@ -1,104 +1,149 @@
 //! The unwind information of functions, as `.eh_frame` has it.
 //!
+//! It is written here, since a library for it would bring three more crates for these few instructions.
+//!
 //! Invariant: an unwinder that reads a function's entry finds the rows of its frame, and nothing else.
 
-use gimli::write::{
-    Address, CallFrameInstruction, CommonInformationEntry, EhFrame, EndianVec,
-    FrameDescriptionEntry, FrameTable, RelocateWriter, Relocation, RelocationTarget,
+use gimli::{
+    DW_CFA_advance_loc, DW_CFA_advance_loc1, DW_CFA_advance_loc2, DW_CFA_advance_loc4,
+    DW_CFA_def_cfa, DW_CFA_nop, DW_CFA_offset, DW_CFA_restore, DW_EH_PE_pcrel, DW_EH_PE_sdata4,
 };
-use gimli::{DW_EH_PE_pcrel, DW_EH_PE_sdata4, Encoding, Format, LittleEndian, Register};
 
 use super::frame::{ENTRY, REGISTERS, Row, Rows};
-use crate::error::{Error, Result};
 
 /// The numbers of the stack pointer, of the frame pointer and of the return address in unwind information.
-const RSP: Register = Register(7);
-const RBP: Register = Register(6);
-const RETURN: Register = Register(16);
+const RSP: u8 = 7;
+const RBP: u8 = 6;
+const RETURN: u8 = 16;
+
+/// Saved registers lie at multiples of this below the caller's stack pointer.
+const SLOT_BYTES: u32 = 8;
 
 /// The bytes of `.eh_frame`, and the places in it that refer to functions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Records {
-    writer: EndianVec<LittleEndian>,
+    bytes: Vec<u8>,
     /// The offset of a field of 4 bytes, and the number of the function whose distance it has.
     pub(super) fields: Vec<(u64, usize)>,
 }
 
 impl Records {
     /// The records of functions: their number, the rows of their frame, their size.
-    ///
-    /// # Errors
-    /// A row has a distance that unwind information cannot have.
-    pub(super) fn new(frames: &[(usize, Rows, u32)]) -> Result<Records> {
-        let encoding = Encoding { format: Format::Dwarf32, version: 1, address_size: 8 };
-        let mut common = CommonInformationEntry::new(encoding, 1, -8, RETURN);
-        common.fde_address_encoding = DW_EH_PE_pcrel | DW_EH_PE_sdata4;
-        common.add_instruction(cfa(&ENTRY));
-        common.add_instruction(CallFrameInstruction::Offset(RETURN, -8));
-        let mut table = FrameTable::default();
-        let common = table.add_cie(common);
-        for (symbol, rows, bytes) in frames {
-            let mut entry =
-                FrameDescriptionEntry::new(Address::Symbol { symbol: *symbol, addend: 0 }, *bytes);
-            for pair in rows.windows(2) {
-                let [(_, old), (behind, new)] = pair else { continue };
-                changes(old, new, |instruction| entry.add_instruction(*behind, instruction));
-            }
-            table.add_fde(common, entry);
+    pub(super) fn new(frames: &[(usize, Rows, u32)]) -> Records {
+        let mut records = Records::default();
+        records.record(|records| {
+            records.word(0); // the mark of what functions have in common
+            let version = 1;
+            let code_alignment = 1;
+            let data_alignment = (-SLOT_BYTES.cast_signed()).to_le_bytes()[0] & 0x7f;
+            records.bytes.push(version);
+            records.bytes.extend(b"zR\0");
+            records.bytes.extend([code_alignment, data_alignment, RETURN]);
+            records.bytes.extend([1, DW_EH_PE_pcrel.0 | DW_EH_PE_sdata4.0]);
+            records.cfa(&ENTRY);
+            records.bytes.extend([DW_CFA_offset.0 | RETURN, 1]);
+        });
+        for (function, rows, bytes) in frames {
+            records.record(|records| records.entry(*function, rows, *bytes));
         }
-        let records = Records { writer: EndianVec::new(LittleEndian), fields: Vec::new() };
-        let mut section = EhFrame(records);
-        let written = table.write_eh_frame(&mut section);
-        written.map_err(|error| {
-            Error::invalid(format!("a frame without unwind information: {error}"))
-        })?;
-        Ok(section.0)
+        records
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        self.writer.slice()
-    }
-}
-
-impl RelocateWriter for Records {
-    type Writer = EndianVec<LittleEndian>;
-
-    fn writer(&self) -> &Self::Writer {
-        &self.writer
+        &self.bytes
     }
 
-    fn writer_mut(&mut self) -> &mut Self::Writer {
-        &mut self.writer
+    /// Adds a record: its length, its content, and what fills it up.
+    fn record(&mut self, content: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.word(0);
+        content(self);
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), DW_CFA_nop.0);
+        let length = word_of(self.bytes.len() - start - size_of::<u32>());
+        self.bytes[start..][..size_of::<u32>()].copy_from_slice(&length.to_le_bytes());
     }
 
-    fn relocate(&mut self, relocation: Relocation) {
-        // Addresses of functions are all that the records refer to.
-        if let RelocationTarget::Symbol(function) = relocation.target {
-            self.fields.push((relocation.offset as u64, function));
-        }
-    }
-}
-
-/// The instructions that make one row of another.
-fn changes(old: &Row, new: &Row, mut add: impl FnMut(CallFrameInstruction)) {
-    if (new.pointer, new.pointer.unwrap_or(new.stack))
-        != (old.pointer, old.pointer.unwrap_or(old.stack))
-    {
-        add(cfa(new));
-    }
-    for ((_, number), (old, new)) in REGISTERS.into_iter().zip(old.saved.iter().zip(&new.saved)) {
-        match new {
-            _ if old == new => {}
-            Some(below) => {
-                add(CallFrameInstruction::Offset(Register(number), -below.cast_signed()))
+    /// The content of a function's record.
+    fn entry(&mut self, function: usize, rows: &Rows, bytes: u32) {
+        // How far back the common record is, which is the first.
+        self.word(word_of(self.bytes.len()));
+        self.fields.push((self.bytes.len() as u64, function));
+        self.word(0);
+        self.word(bytes);
+        self.bytes.push(0); // no more to say
+        let mut at = 0;
+        for pair in rows.windows(2) {
+            let [(_, old), (behind, new)] = pair else { continue };
+            if (old.top(), old.saved) != (new.top(), new.saved) {
+                self.advance(behind - at);
+                self.change(old, new);
+                at = *behind;
             }
-            None => add(CallFrameInstruction::Restore(Register(number))),
         }
+    }
+
+    /// The next instructions hold this many bytes of code further on.
+    fn advance(&mut self, distance: u32) {
+        let [one, two, ..] = distance.to_le_bytes();
+        match distance {
+            0 => {}
+            1..0x40 => self.bytes.push(DW_CFA_advance_loc.0 | one),
+            0x40..0x100 => self.bytes.extend([DW_CFA_advance_loc1.0, one]),
+            0x100..0x1_0000 => self.bytes.extend([DW_CFA_advance_loc2.0, one, two]),
+            _ => {
+                self.bytes.push(DW_CFA_advance_loc4.0);
+                self.word(distance);
+            }
+        }
+    }
+
+    /// The instructions that make one row of another.
+    fn change(&mut self, old: &Row, new: &Row) {
+        if old.top() != new.top() {
+            self.cfa(new);
+        }
+        for ((_, number), (old, new)) in REGISTERS.into_iter().zip(old.saved.iter().zip(&new.saved))
+        {
+            match new {
+                _ if old == new => {}
+                Some(below) => {
+                    self.bytes.push(DW_CFA_offset.0 | number);
+                    self.number(below / SLOT_BYTES);
+                }
+                None => self.bytes.push(DW_CFA_restore.0 | number),
+            }
+        }
+    }
+
+    /// Where the caller's stack pointer was.
+    fn cfa(&mut self, row: &Row) {
+        let (register, above) = row.top();
+        self.bytes.extend([DW_CFA_def_cfa.0, register]);
+        self.number(above);
+    }
+
+    fn word(&mut self, word: u32) {
+        self.bytes.extend(word.to_le_bytes());
+    }
+
+    /// Seven bits a byte, the low ones first; all bytes but the last have the high bit.
+    fn number(&mut self, mut number: u32) {
+        while number >= 0x80 {
+            self.bytes.push(0x80 | (number & 0x7f).to_le_bytes()[0]);
+            number >>= 7;
+        }
+        self.bytes.push(number.to_le_bytes()[0]);
     }
 }
 
-/// Where the caller's stack pointer was.
-fn cfa(row: &Row) -> CallFrameInstruction {
-    let (register, above) = row.pointer.map_or((RSP, row.stack), |pointer| (RBP, pointer));
-    CallFrameInstruction::Cfa(register, above.cast_signed())
+impl Row {
+    /// The register that tells where the caller's stack pointer was, and the distance from there.
+    fn top(&self) -> (u8, u32) {
+        self.pointer.map_or((RSP, self.stack), |pointer| (RBP, pointer))
+    }
+}
+
+/// The records of one object are far below 4 GiB.
+fn word_of(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
 }

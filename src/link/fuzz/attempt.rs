@@ -5,15 +5,15 @@
 use super::Program;
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
-use crate::link::graph::link_graph::LinkGraph;
-use crate::link::output::image::Image;
-use crate::link::output::placed_object::PlacedObject;
-use crate::link::place::addresses::Addresses;
-use crate::link::place::layout::Layout;
-use crate::link::read::archive::Archive;
-use crate::link::read::object_file::ObjectFile;
-use crate::link::verify::link_map::LinkMap;
-use crate::link::verify::{Verified, WRONG_IMAGE, verify};
+use crate::graph::link_graph::LinkGraph;
+use crate::output::image::Image;
+use crate::output::placed_object::PlacedObject;
+use crate::place::addresses::Addresses;
+use crate::place::layout::Layout;
+use crate::read::archive::Archive;
+use crate::read::object_file::ObjectFile;
+use crate::verify::link_map::LinkMap;
+use crate::verify::{Verified, WRONG_IMAGE, verify};
 
 /// A link that was laid out, and the addresses that it gets.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::fields::{Reach, TLS_GET_ADDR, Target, add_fields};
 use super::names::{Fate, Name, names};
 use super::unwind;
 use crate::addr::ExecutorAddr;
-use crate::link::graph::interface::External;
+use crate::graph::interface::External;
 use crate::random::Random;
 
 /// Objects, and everything that linking them needs.

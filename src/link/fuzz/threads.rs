@@ -7,12 +7,12 @@ use std::num::NonZeroUsize;
 use super::Program;
 use crate::addr::ExecutorAddr;
 use crate::error::Result;
-use crate::link::graph::archives::Archives;
-use crate::link::graph::link_graph::LinkGraph;
-use crate::link::output::image::Image;
-use crate::link::read::archive::Archive;
-use crate::link::read::object_file::ObjectFile;
+use crate::graph::archives::Archives;
+use crate::graph::link_graph::LinkGraph;
+use crate::output::image::Image;
 use crate::parallel::Threads;
+use crate::read::archive::Archive;
+use crate::read::object_file::ObjectFile;
 
 /// The numbers of threads that are compared.
 const THREADS: [usize; 3] = [1, 2, 8];

@@ -17,14 +17,14 @@ use hashbrown::HashTable;
 
 use super::link_graph::{LinkGraph, Resolution};
 use crate::error::Result;
-use crate::link::read::archive::Archive;
-use crate::link::read::names;
-use crate::link::read::object_file::ObjectFile;
-use crate::link::read::parsed::{Place, Symbol, SymbolKind};
+use crate::read::archive::Archive;
+use crate::read::names;
+use crate::read::object_file::ObjectFile;
+use crate::read::parsed::{Place, Symbol, SymbolKind};
 
 /// Archives that are searched together, the first one first.
 #[derive(Debug, Default)]
-pub(crate) struct Archives {
+pub struct Archives {
     all: Vec<Archive>,
     /// What they define: the archive, and the place of the definition in it.
     table: HashTable<(u32, u32)>,
@@ -32,7 +32,7 @@ pub(crate) struct Archives {
 
 impl Archives {
     /// Adds an archive behind the others.
-    pub(crate) fn push(&mut self, archive: &Archive) {
+    pub fn push(&mut self, archive: &Archive) {
         let Self { all, table } = self;
         let number = u32::try_from(all.len()).unwrap_or(u32::MAX);
         all.push(archive.clone());
@@ -47,7 +47,7 @@ impl Archives {
     }
 
     /// True if there are none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
@@ -95,7 +95,7 @@ impl LinkGraph {
     ///
     /// # Errors
     /// A needed member is damaged, or defines a name twice.
-    pub(crate) fn add_archives(
+    pub fn add_archives(
         &mut self,
         archives: &Archives,
         is_known: impl Fn(&str) -> bool + Sync,

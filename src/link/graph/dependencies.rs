@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::link_graph::{LOCAL, LinkGraph, Resolution};
 use crate::addr::Prot;
-use crate::link::read::parsed::{Place, Role};
+use crate::read::parsed::{Place, Role};
 
 /// Names of a graph that depend on the same other names.
 ///
@@ -20,7 +20,7 @@ use crate::link::read::parsed::{Place, Role};
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::link::LinkGraph;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;

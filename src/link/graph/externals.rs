@@ -7,9 +7,9 @@ use super::interface::{External, Undefined};
 use super::link_graph::{Global, LinkGraph, Resolution, ThreadFunctions};
 use super::provided::{THREAD_FUNCTION_NAME, is_provided};
 use crate::addr::{ExecutorAddr, Prot};
+use crate::arch::edge::Formula;
 use crate::error::Result;
-use crate::link::arch::edge::Formula;
-use crate::link::read::parsed::Role;
+use crate::read::parsed::Role;
 
 impl LinkGraph {
     /// The undefined names that relocations of needed sections refer to, sorted. Names that the linker defines are not among
@@ -60,7 +60,7 @@ impl LinkGraph {
     }
 
     /// Sets the two functions by which code finds dynamic thread-locals (see
-    /// [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)).
+    /// [`Layout::with_dynamic_threads`](crate::Layout::with_dynamic_threads)).
     ///
     /// - Code calls the function at `address` with the address of two words: the number of a TLS module, and a distance in its
     ///   TLS block.
@@ -88,7 +88,7 @@ impl LinkGraph {
 
     /// The sections whose names are C identifiers, for which `__start_X` and `__stop_X` exist. With each name the stripe of all
     /// sections that have it.
-    pub(in crate::link) fn named_sections(&self) -> BTreeMap<&str, Prot> {
+    pub(crate) fn named_sections(&self) -> BTreeMap<&str, Prot> {
         let mut sets = BTreeMap::new();
         for input in &self.inputs {
             for (_, section) in input.kept_sections() {

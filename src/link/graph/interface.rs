@@ -12,7 +12,7 @@ use crate::addr::ExecutorAddr;
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::link::LinkGraph;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;
@@ -42,8 +42,8 @@ pub struct Undefined {
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::{External, LinkGraph};
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::{External, LinkGraph};
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;
@@ -62,7 +62,7 @@ pub struct External {
     pub callable: bool,
     /// True for a thread-local.
     pub thread: bool,
-    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`](crate::link::Layout::with_dynamic_threads)) the
+    /// For a dynamic thread-local (see [`Layout::with_dynamic_threads`](crate::Layout::with_dynamic_threads)) the
     /// number of its TLS module.
     pub tls_module: Option<u32>,
 }
@@ -73,7 +73,7 @@ pub struct External {
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::link::LinkGraph;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("__attribute__((weak)) int answer(void) { return 42; }")?)?;

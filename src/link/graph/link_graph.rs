@@ -13,13 +13,13 @@ use hashbrown::HashTable;
 use super::interface::{Export, External};
 use super::provided::TLS_MODULE_BASE_NAME;
 use crate::addr::ExecutorAddr;
+use crate::arch::edge::Edge;
 use crate::error::Result;
-use crate::link::arch::edge::Edge;
-use crate::link::read::eh_frame::{self, Record};
-use crate::link::read::name_table::NameTable;
-use crate::link::read::object_file::ObjectFile;
-use crate::link::read::parsed::{Place, Role, Routine, Section, Symbol, SymbolKind};
 use crate::parallel::Threads;
+use crate::read::eh_frame::{self, Record};
+use crate::read::name_table::NameTable;
+use crate::read::object_file::ObjectFile;
+use crate::read::parsed::{Place, Role, Routine, Section, Symbol, SymbolKind};
 
 /// One batch of objects that is linked together, as one shared library would be.
 ///
@@ -33,8 +33,8 @@ use crate::parallel::Threads;
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int next(int); int twice(int n) { return next(next(n)); }")?)?;
@@ -49,73 +49,73 @@ use crate::parallel::Threads;
 /// ```
 #[derive(Default)]
 pub struct LinkGraph {
-    pub(in crate::link) inputs: Vec<Input>,
-    pub(in crate::link) globals: Vec<Global>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) globals: Vec<Global>,
     /// The name of each one in `globals`. The image has the same table.
-    pub(in crate::link) names: Arc<NameTable>,
+    pub(crate) names: Arc<NameTable>,
     /// The first COMDAT group with each signature: its input, and its index there.
-    pub(in crate::link) groups: HashTable<(u32, u32)>,
+    pub(crate) groups: HashTable<(u32, u32)>,
     /// The names that some object needs, as indices into `globals`, in the order in which they were first needed. Archives
     /// are searched for those that are not defined, or are common.
-    pub(in crate::link) needed: Vec<u32>,
+    pub(crate) needed: Vec<u32>,
     /// The most threads that work on the link.
-    pub(in crate::link) threads: Threads,
+    pub(crate) threads: Threads,
     /// The inputs that lost definitions since [`drop_overridden`](Self::drop_overridden) last ran.
-    pub(in crate::link) losers: BTreeSet<u32>,
-    pub(in crate::link) thread_functions: Option<ThreadFunctions>,
+    pub(crate) losers: BTreeSet<u32>,
+    pub(crate) thread_functions: Option<ThreadFunctions>,
     /// True when the image lists the variables that have sections of their own.
-    pub(in crate::link) lists_variables: bool,
+    pub(crate) lists_variables: bool,
 }
 
 /// The executor's functions for dynamic thread-locals.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::link) struct ThreadFunctions {
+pub(crate) struct ThreadFunctions {
     /// The function that code calls, as an index into `globals`. Objects cannot refer to it by name.
-    pub(in crate::link) global: u32,
+    pub(crate) global: u32,
     /// The address of that function.
-    pub(in crate::link) address: ExecutorAddr,
+    pub(crate) address: ExecutorAddr,
     /// The function that descriptors hold.
-    pub(in crate::link) descriptor: ExecutorAddr,
+    pub(crate) descriptor: ExecutorAddr,
 }
 
 /// An object as a part of one graph.
-pub(in crate::link) struct Input {
-    pub(in crate::link) object: ObjectFile,
+pub(crate) struct Input {
+    pub(crate) object: ObjectFile,
     /// Which sections are not needed.
-    pub(in crate::link) dropped: Vec<bool>,
+    pub(crate) dropped: Vec<bool>,
     /// The addresses of those among them that lie outside of the image: variables that stay where they are.
-    pub(in crate::link) elsewhere: HashMap<u32, u64>,
+    pub(crate) elsewhere: HashMap<u32, u64>,
     /// For every symbol its index in `globals`, or [`LOCAL`].
-    pub(in crate::link) bindings: Vec<u32>,
+    pub(crate) bindings: Vec<u32>,
     /// The symbols that define a name with a version in addition, and its index in `globals`. Sorted.
-    pub(in crate::link) versions: Vec<(u32, u32)>,
+    pub(crate) versions: Vec<(u32, u32)>,
 }
 
 /// A relocation, and the section and input that it is in.
 #[derive(Clone, Copy)]
-pub(in crate::link) struct Site<'a> {
-    pub(in crate::link) input_id: u32,
-    pub(in crate::link) input: &'a Input,
-    pub(in crate::link) section: &'a Section,
-    pub(in crate::link) edge: &'a Edge,
+pub(crate) struct Site<'a> {
+    pub(crate) input_id: u32,
+    pub(crate) input: &'a Input,
+    pub(crate) section: &'a Section,
+    pub(crate) edge: &'a Edge,
 }
 
 /// The binding of a symbol that no other object sees.
-pub(in crate::link) const LOCAL: u32 = u32::MAX;
+pub(crate) const LOCAL: u32 = u32::MAX;
 
 /// What a name that objects share means.
 #[derive(Clone, Default)]
-pub(in crate::link) struct Global {
-    pub(in crate::link) resolution: Resolution,
+pub(crate) struct Global {
+    pub(crate) resolution: Resolution,
     /// True when any object declares it hidden.
-    pub(in crate::link) hidden: bool,
+    pub(crate) hidden: bool,
     /// True when an object refers to it and the reference is not weak.
-    pub(in crate::link) wanted: bool,
+    pub(crate) wanted: bool,
 }
 
 /// The definition of a name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::link) enum Resolution {
+pub(crate) enum Resolution {
     /// None yet.
     #[default]
     None,
@@ -163,7 +163,7 @@ impl LinkGraph {
     }
 
     /// Those of them that this condition holds for.
-    pub(in crate::link) fn exports_with(
+    pub(crate) fn exports_with(
         &self,
         holds: impl Fn(&Global) -> bool,
     ) -> impl Iterator<Item = Export<'_>> {
@@ -172,7 +172,8 @@ impl LinkGraph {
     }
 
     /// What [`exports`](Self::exports) has under the names of the object that was added last. Takes time for that object only.
-    pub(crate) fn exports_of_last(&self) -> impl Iterator<Item = Export<'_>> {
+    #[doc(hidden)]
+    pub fn exports_of_last(&self) -> impl Iterator<Item = Export<'_>> {
         let names = self.inputs.last().map_or(&[][..], |input| &input.bindings);
         let global = |id: &u32| self.export(*id, self.globals.get(*id as usize)?);
         names.iter().filter_map(global)
@@ -209,7 +210,7 @@ impl LinkGraph {
     }
 
     /// True when a global symbol of an input is the definition of its name, or of its name with a version.
-    pub(in crate::link) fn is_definition(&self, input_id: u32, symbol_id: u32) -> bool {
+    pub(crate) fn is_definition(&self, input_id: u32, symbol_id: u32) -> bool {
         let input = &self.inputs[input_id as usize];
         let is_it = |binding: u32| {
             matches!(
@@ -231,7 +232,7 @@ impl LinkGraph {
 
     /// The number of a thread-local's TLS module; `None` when it has a constant offset from the thread pointer. `own` is that
     /// of the graph's own thread-locals.
-    pub(in crate::link) fn tls_module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
+    pub(crate) fn tls_module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
         match self.globals.get(binding as usize) {
             None => own,
             Some(global) => match global.resolution {
@@ -250,24 +251,24 @@ impl LinkGraph {
         self.inputs.iter().any(|input| input.kept_sections().any(|(_, section)| section.is_low))
     }
 
-    pub(in crate::link) fn global(&self, name: &str) -> Option<&Global> {
+    pub(crate) fn global(&self, name: &str) -> Option<&Global> {
         self.globals.get(self.names.number(name)? as usize)
     }
 
     /// The names without a definition.
-    pub(in crate::link) fn missing(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &str> {
         let globals = (0..).zip(&self.globals);
         let missing = globals.filter(|(_, global)| global.resolution == Resolution::None);
         missing.map(|(id, _)| self.names.text(id))
     }
 
     /// True when the one with this index in `globals` has this name.
-    pub(in crate::link) fn is_name(&self, id: u32, name: &str) -> bool {
+    pub(crate) fn is_name(&self, id: u32, name: &str) -> bool {
         self.names.text(id) == name
     }
 
     /// What `work` returns for each input, in their order. Several threads share the work of a large link.
-    pub(in crate::link) fn map_inputs<'a, T: Send>(
+    pub(crate) fn map_inputs<'a, T: Send>(
         &'a self,
         work: impl Fn(u32, &'a Input) -> T + Sync,
     ) -> Vec<T> {
@@ -279,7 +280,7 @@ impl LinkGraph {
     }
 
     /// The relocations that will be applied and for which `is_wanted` is true, in their order.
-    pub(in crate::link) fn sites<'a>(
+    pub(crate) fn sites<'a>(
         &'a self,
         is_wanted: impl Fn(&Site<'a>) -> bool + Sync,
     ) -> impl Iterator<Item = Site<'a>> {
@@ -306,7 +307,7 @@ impl LinkGraph {
     }
 
     /// Which `.eh_frame` records of an input are needed: those of the functions that it contributes.
-    pub(in crate::link) fn kept_records(&self, input_id: u32, records: &[Record]) -> Vec<bool> {
+    pub(crate) fn kept_records(&self, input_id: u32, records: &[Record]) -> Vec<bool> {
         let input = &self.inputs[input_id as usize];
         eh_frame::kept(records, |target| {
             let own = match self.globals.get(input.bindings[target as usize] as usize) {
@@ -334,25 +335,25 @@ impl fmt::Debug for LinkGraph {
 
 impl Input {
     /// The sections that are needed, with their indices.
-    pub(in crate::link) fn kept_sections(&self) -> impl Iterator<Item = (u32, &Section)> {
+    pub(crate) fn kept_sections(&self) -> impl Iterator<Item = (u32, &Section)> {
         let sections = (0..).zip(self.object.sections());
         sections.zip(&self.dropped).filter(|(_, dropped)| !**dropped).map(|(section, _)| section)
     }
 
     /// True for a place in a section that is not needed.
-    pub(in crate::link) fn is_dropped(&self, place: Place) -> bool {
+    pub(crate) fn is_dropped(&self, place: Place) -> bool {
         matches!(place, Place::Section(section) if self.dropped[section as usize])
     }
 }
 
 impl<'a> Site<'a> {
     /// The symbol that the relocation refers to, as its object sees it.
-    pub(in crate::link) fn symbol(&self) -> &'a Symbol {
+    pub(crate) fn symbol(&self) -> &'a Symbol {
         self.input.object.symbol(self.edge.target)
     }
 
     /// The same symbol as an index into `globals`, or [`LOCAL`].
-    pub(in crate::link) fn binding(&self) -> u32 {
+    pub(crate) fn binding(&self) -> u32 {
         self.input.bindings[self.edge.target as usize]
     }
 }

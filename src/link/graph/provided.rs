@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use crate::addr::Prot;
 
 /// The name of the GOT.
-pub(in crate::link) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
+pub(crate) const GOT_NAME: &str = "_GLOBAL_OFFSET_TABLE_";
 
 /// The name of the TLS block in code that uses descriptors.
-pub(in crate::link) const TLS_MODULE_BASE_NAME: &str = "_TLS_MODULE_BASE_";
+pub(crate) const TLS_MODULE_BASE_NAME: &str = "_TLS_MODULE_BASE_";
 
 /// The name in backtraces of the stub of the executor's function for dynamic thread-locals.
-pub(in crate::link) const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
+pub(crate) const THREAD_FUNCTION_NAME: &str = "farcall_thread_address";
 
 /// The function where a program starts. In a native program its caller is a part of the program; here the caller is outside
 /// of the graph. So the name is exported even if it was compiled as hidden.
-pub(in crate::link) const ENTRY_NAME: &str = "main";
+pub(crate) const ENTRY_NAME: &str = "main";
 
 /// The name whose address identifies this link to `__cxa_atexit`.
-pub(in crate::link) const DSO_HANDLE_NAME: &str = "__dso_handle";
+pub(crate) const DSO_HANDLE_NAME: &str = "__dso_handle";
 
 /// A place of the image that has names, as in a program that was linked natively.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::link) enum Bound {
+pub(crate) enum Bound {
     CodeStart,
     CodeEnd,
     DataStart,
@@ -61,18 +61,18 @@ const BOUND_NAMES: [(&str, Bound); 19] = [
 ];
 
 /// The bound with this name.
-pub(in crate::link) fn bound(name: &str) -> Option<Bound> {
+pub(crate) fn bound(name: &str) -> Option<Bound> {
     BOUND_NAMES.iter().find(|(bound, _)| *bound == name).map(|(_, bound)| *bound)
 }
 
 /// Splits `__start_X` or `__stop_X`; the flag is true for the start.
-pub(in crate::link) fn section_bound(name: &str) -> Option<(&str, bool)> {
+pub(crate) fn section_bound(name: &str) -> Option<(&str, bool)> {
     let start = name.strip_prefix("__start_").map(|section| (section, true));
     start.or_else(|| name.strip_prefix("__stop_").map(|section| (section, false)))
 }
 
 /// True when the linker defines the name. `sets` are the sections that have bounds.
-pub(in crate::link) fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
+pub(crate) fn is_provided(name: &str, sets: &BTreeMap<&str, Prot>) -> bool {
     name == GOT_NAME
         || name == DSO_HANDLE_NAME
         || name == TLS_MODULE_BASE_NAME

@@ -23,13 +23,13 @@ use hashbrown::hash_table::Entry;
 use super::link_graph::{Global, Input, LOCAL, LinkGraph, Resolution};
 use super::provided::ENTRY_NAME;
 use crate::error::{Error, Result};
-use crate::link::read::names;
-use crate::link::read::object_file::ObjectFile;
-use crate::link::read::parsed::{Place, Symbol};
+use crate::read::names;
+use crate::read::object_file::ObjectFile;
+use crate::read::parsed::{Place, Symbol};
 
 impl LinkGraph {
     /// Adds an object and resolves its names.
-    pub(in crate::link) fn bind(&mut self, object: &ObjectFile) -> Result<()> {
+    pub(crate) fn bind(&mut self, object: &ObjectFile) -> Result<()> {
         let id = u32::try_from(self.inputs.len());
         let id = id.map_err(|_| Error::link("more than 2^32 objects in one link"))?;
         let mut input = Input {
@@ -115,7 +115,7 @@ impl LinkGraph {
     }
 
     /// The index in `globals` of a name.
-    pub(in crate::link) fn intern(&mut self, name: &str) -> Result<u32> {
+    pub(crate) fn intern(&mut self, name: &str) -> Result<u32> {
         let names = Arc::make_mut(&mut self.names);
         let id = names.intern(name, names::hash(name.as_bytes()))?;
         self.globals.resize(names.len(), Global::default());
@@ -123,7 +123,7 @@ impl LinkGraph {
     }
 
     /// Notes that a name is needed, so that archives are searched for it.
-    pub(in crate::link) fn need(&mut self, id: u32) {
+    pub(crate) fn need(&mut self, id: u32) {
         let global = &mut self.globals[id as usize];
         if !global.wanted {
             global.wanted = true;

@@ -9,11 +9,11 @@
 use std::collections::HashSet;
 
 use super::link_graph::{Input, LOCAL, LinkGraph};
-use crate::link::read::parsed::{Place, Role};
+use crate::read::parsed::{Place, Role};
 
 impl LinkGraph {
     /// Drops sections of the inputs that lost definitions since the last call.
-    pub(in crate::link) fn drop_overridden(&mut self) {
+    pub(crate) fn drop_overridden(&mut self) {
         let losers: Vec<u32> = std::mem::take(&mut self.losers).into_iter().collect();
         let weight = losers.iter().map(|input| self.inputs[*input as usize].object.bytes().len());
         let dropped = self.threads.map(losers.len(), weight.sum::<usize>() as u64, |at| {

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 use super::link_graph::LinkGraph;
 use crate::addr::{ExecutorAddr, Prot};
-use crate::link::read::parsed::Role;
+use crate::read::parsed::Role;
 
 impl LinkGraph {
     /// Leaves variables where they are, for a new version of a program that keeps its data. `find` takes the name and the size in
     /// bytes of a variable, and returns its address if it exists. Such a variable is not a part of the image, nor are its initial
     /// values. Only variables with sections of their own (`-fdata-sections`) can stay, and thread-locals cannot. The names
-    /// are those of the sections. [`Image::variables`](crate::link::Image::variables) lists the addresses of all of them. Call
+    /// are those of the sections. [`Image::variables`](crate::Image::variables) lists the addresses of all of them. Call
     /// it after the last object was added.
     pub fn keep_variables(&mut self, find: impl Fn(&str, u64) -> Option<ExecutorAddr>) {
         self.lists_variables = true;
@@ -30,7 +30,7 @@ impl LinkGraph {
     }
 
     /// The variables with sections of their own, if no other section has the name: name, input and section.
-    pub(in crate::link) fn variables(&self) -> HashMap<&str, (u32, u32)> {
+    pub(crate) fn variables(&self) -> HashMap<&str, (u32, u32)> {
         let mut seen: HashMap<&str, Option<(u32, u32)>> = HashMap::new();
         for (input_id, input) in (0..).zip(&self.inputs) {
             for (section_id, section) in (0..).zip(input.object.sections()) {

@@ -11,7 +11,7 @@ use object::read::elf::{FileHeader, SectionHeader};
 use object::{LittleEndian, U16, U64};
 
 use super::placed_object::PlacedObject;
-use crate::link::read::parsed::{Place, SymbolKind};
+use crate::read::parsed::{Place, SymbolKind};
 
 type Header = elf::FileHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;

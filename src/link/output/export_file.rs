@@ -15,8 +15,8 @@ use object::elf;
 use super::elf_file::{HEADER_BYTES, SEGMENT_BYTES, SYMBOL_BYTES, put, put_header};
 use super::symbol_table::{Definition, SymbolTable};
 use crate::addr::ExecutorAddr;
+use crate::graph::link_graph::{Global, LinkGraph, Resolution};
 use crate::limits::PAGE_BYTES;
-use crate::link::graph::link_graph::{Global, LinkGraph, Resolution};
 
 /// The segment that is loaded, the dynamic section, the stack, which is not executable, and two empty headers.
 const SEGMENTS: u64 = 5;
@@ -28,7 +28,7 @@ const DYNAMIC_ENTRY_BYTES: u64 = 16;
 /// An ELF shared library that defines the names which images have for others, at their addresses there. Of two images that
 /// define a name, the first one counts. Thread-locals are left out.
 #[must_use]
-pub(crate) fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> Vec<u8> {
+pub fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> Vec<u8> {
     let mut seen = HashSet::new();
     let all = images.flat_map(SymbolTable::iter);
     let exports = all.filter(|(name, definition)| !definition.thread && seen.insert(*name));
@@ -37,10 +37,7 @@ pub(crate) fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> 
 
 /// Such a library for those names of one image that are wanted, and how many there are.
 #[must_use]
-pub(crate) fn names_file(
-    symbols: &SymbolTable,
-    is_wanted: impl Fn(&str) -> bool,
-) -> (Vec<u8>, usize) {
+pub fn names_file(symbols: &SymbolTable, is_wanted: impl Fn(&str) -> bool) -> (Vec<u8>, usize) {
     let wanted = symbols.iter().filter(|(name, definition)| !definition.thread && is_wanted(name));
     let exports: Vec<_> = wanted.map(|(name, definition)| (name, *definition)).collect();
     (file_of(&exports), exports.len())
@@ -48,7 +45,7 @@ pub(crate) fn names_file(
 
 impl LinkGraph {
     /// The same for the names that this graph defines. It has no addresses yet, and every symbol has a wrong one.
-    pub(crate) fn announced_file(&self) -> Vec<u8> {
+    pub fn announced_file(&self) -> Vec<u8> {
         let names = self.exports_with(is_named);
         let definition = |weak, callable| {
             let address = ExecutorAddr::new(1);
@@ -59,7 +56,7 @@ impl LinkGraph {
     }
 
     /// These names.
-    pub(crate) fn announced_names(&self) -> impl Iterator<Item = &str> {
+    pub fn announced_names(&self) -> impl Iterator<Item = &str> {
         self.exports_with(is_named).map(|one| one.name)
     }
 }

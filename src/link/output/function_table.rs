@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
-use crate::link::arch::x86_64::STUB_BYTES;
-use crate::link::place::addresses::Addresses;
-use crate::link::place::layout::{Layout, NO_BLOCK};
-use crate::link::read::parsed::{Place, SymbolKind};
+use crate::arch::x86_64::STUB_BYTES;
+use crate::place::addresses::Addresses;
+use crate::place::layout::{Layout, NO_BLOCK};
+use crate::read::parsed::{Place, SymbolKind};
 
 /// The functions of an image with their names.
 #[derive(Default)]
-pub(in crate::link) struct FunctionTable {
+pub(crate) struct FunctionTable {
     functions: Vec<Function>,
     /// The names of the functions, one after the other.
     text: String,
@@ -30,7 +30,7 @@ struct Function {
 
 impl FunctionTable {
     /// Every object's own functions, even if their names are bound to definitions elsewhere, and the stubs.
-    pub(in crate::link) fn collect(layout: &Layout, addresses: &Addresses) -> Self {
+    pub(crate) fn collect(layout: &Layout, addresses: &Addresses) -> Self {
         let mut table = Self::default();
         table.objects.reserve(layout.graph.inputs.len() + 1);
         for ((input_id, input), blocks) in (0..).zip(&layout.graph.inputs).zip(&layout.block_of) {

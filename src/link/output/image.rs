@@ -6,11 +6,11 @@ use std::collections::HashMap;
 
 use super::symbol_table::SymbolTable;
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
-use crate::link::apply::stripes::Applied;
-use crate::link::arch::x86_64::GOT_ENTRY_BYTES;
-use crate::link::place::addresses::Addresses;
-use crate::link::place::block::{Block, Content, Rank};
-use crate::link::place::layout::{Layout, NO_BLOCK};
+use crate::apply::stripes::Applied;
+use crate::arch::x86_64::GOT_ENTRY_BYTES;
+use crate::place::addresses::Addresses;
+use crate::place::block::{Block, Content, Rank};
+use crate::place::layout::{Layout, NO_BLOCK};
 
 /// A linked program, ready to be copied to the addresses that it was computed for.
 ///
@@ -18,8 +18,8 @@ use crate::link::place::layout::{Layout, NO_BLOCK};
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("long answer = 42;")?)?;
@@ -33,7 +33,7 @@ use crate::link::place::layout::{Layout, NO_BLOCK};
 #[derive(Debug)]
 pub struct Image {
     /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL). Empty after
-    /// [`Layout::fixup_to`](crate::link::Layout::fixup_to), which hands the bytes over.
+    /// [`Layout::fixup_to`](crate::Layout::fixup_to), which hands the bytes over.
     pub stripes: [Vec<u8>; 3],
     /// The size of each stripe in memory. What is not stored is zero.
     pub bytes: [u64; 3],
@@ -51,7 +51,7 @@ pub struct Image {
     /// The names of the image.
     pub symbols: SymbolTable,
     /// The variables that have sections of their own, by the names of the sections. Empty unless the link
-    /// [keeps variables](crate::link::LinkGraph::keep_variables).
+    /// [keeps variables](crate::LinkGraph::keep_variables).
     pub variables: HashMap<String, AddrRange>,
     /// What the link did.
     pub stats: LinkStats,
@@ -63,8 +63,8 @@ pub struct Image {
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("__thread long count = 42;")?)?;
@@ -93,8 +93,8 @@ pub struct TlsBlock {
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// let source = r#"
@@ -124,8 +124,8 @@ pub struct Ifunc {
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int answer(void) { return 42; }")?)?;
@@ -154,7 +154,7 @@ pub struct LinkStats {
 
 impl Image {
     /// The image of a layout at its addresses, without its bytes.
-    pub(in crate::link) fn new(
+    pub(crate) fn new(
         layout: &Layout,
         addresses: &Addresses,
         bases: [ExecutorAddr; 3],

@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
-use crate::link::place::addresses::Addresses;
-use crate::link::place::layout::{Layout, NO_BLOCK};
-use crate::link::read::object_file::ObjectFile;
-use crate::link::read::parsed::Place;
+use crate::place::addresses::Addresses;
+use crate::place::layout::{Layout, NO_BLOCK};
+use crate::read::object_file::ObjectFile;
+use crate::read::parsed::Place;
 
 /// An object of a link, and the addresses of its sections and common symbols.
 ///
@@ -16,8 +16,8 @@ use crate::link::read::parsed::Place;
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int answer(void) { return 42; }")?)?;
@@ -29,11 +29,11 @@ use crate::link::read::parsed::Place;
 /// ```
 #[derive(Debug, Clone)]
 pub struct PlacedObject {
-    pub(in crate::link) object: ObjectFile,
+    pub(crate) object: ObjectFile,
     /// The addresses of its sections; `None` for those that are dropped. For thread-locals that of the initial values.
-    pub(in crate::link) sections: Vec<Option<u64>>,
+    pub(crate) sections: Vec<Option<u64>>,
     /// The addresses of its common symbols.
-    pub(in crate::link) commons: HashMap<u32, u64>,
+    pub(crate) commons: HashMap<u32, u64>,
 }
 
 impl Layout {
@@ -73,7 +73,7 @@ impl PlacedObject {
     }
 
     /// The addresses of its code, section by section.
-    pub(in crate::link) fn code(&self) -> impl Iterator<Item = AddrRange> {
+    pub(crate) fn code(&self) -> impl Iterator<Item = AddrRange> {
         let sections = self.object.sections().iter().zip(&self.sections);
         sections.filter(|(section, _)| section.prot == Prot::Code).filter_map(|(section, place)| {
             AddrRange::sized(ExecutorAddr::new((*place)?), section.bytes)
@@ -82,7 +82,7 @@ impl PlacedObject {
 
     /// The value of a symbol in debug information. It is the address of this object's own definition, or 0 if that was
     /// dropped. In a section that is not loaded it is the offset in the section.
-    pub(in crate::link) fn address_of(&self, symbol: u32) -> u64 {
+    pub(crate) fn address_of(&self, symbol: u32) -> u64 {
         let Some(found) = self.object.symbols().get(symbol as usize) else { return 0 };
         match found.place {
             Place::Section(section) => match self.sections.get(section as usize) {

@@ -37,8 +37,8 @@ impl PlacedObject {
     ///
     /// ```
     #[doc = include_str!("../compile.txt")]
-    /// use farcall::ExecutorAddr;
-    /// use farcall::link::LinkGraph;
+    /// use farcall_link::ExecutorAddr;
+    /// use farcall_link::LinkGraph;
     ///
     /// let mut graph = LinkGraph::new();
     /// graph.add_object(&compile("int answer(void) { return 42; }")?)?;

@@ -20,8 +20,8 @@ use crate::addr::{AddrRange, ExecutorAddr};
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int answer(void) {\n    return 42;\n}")?)?;

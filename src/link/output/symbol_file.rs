@@ -30,7 +30,8 @@ impl SymbolTable {
     }
 
     /// The same with the segments of the constants and the data. Each image has three.
-    pub(crate) fn symbol_file_of(&self, ranges: PerProt<AddrRange>) -> Vec<u8> {
+    #[doc(hidden)]
+    pub fn symbol_file_of(&self, ranges: PerProt<AddrRange>) -> Vec<u8> {
         let code = ranges.code;
         let offset = |function: AddrRange| function.start.get().wrapping_sub(code.start.get());
         let functions = || self.functions().filter(|(one, _)| offset(*one) < code.bytes());

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use super::function_table::FunctionTable;
 use crate::addr::{AddrRange, ExecutorAddr};
-use crate::link::graph::interface::External;
-use crate::link::graph::link_graph::Resolution;
-use crate::link::graph::provided::DSO_HANDLE_NAME;
-use crate::link::place::addresses::Addresses;
-use crate::link::place::layout::Layout;
-use crate::link::read::name_map::NameMap;
-use crate::link::read::parsed::SymbolKind;
+use crate::graph::interface::External;
+use crate::graph::link_graph::Resolution;
+use crate::graph::provided::DSO_HANDLE_NAME;
+use crate::place::addresses::Addresses;
+use crate::place::layout::Layout;
+use crate::read::name_map::NameMap;
+use crate::read::parsed::SymbolKind;
 
 /// The names that an image defines, and all functions in it.
 ///
@@ -21,8 +21,8 @@ use crate::link::read::parsed::SymbolKind;
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int answer(void) { return 42; }")?)?;
@@ -49,8 +49,8 @@ pub struct SymbolTable {
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("long answer = 42;")?)?;
@@ -122,7 +122,8 @@ impl SymbolTable {
     }
 
     /// The definitions that are for others, and the hidden ones, without copies.
-    pub(crate) fn shared(&self) -> [&Arc<NameMap<Definition>>; 2] {
+    #[doc(hidden)]
+    pub fn shared(&self) -> [&Arc<NameMap<Definition>>; 2] {
         [&self.definitions, &self.hidden]
     }
 
@@ -139,7 +140,8 @@ impl SymbolTable {
     }
 
     /// The names of functions that another linker has placed. It defines nothing for others.
-    pub(crate) fn of_functions<'n>(
+    #[doc(hidden)]
+    pub fn of_functions<'n>(
         object: &str,
         functions: impl IntoIterator<Item = (AddrRange, &'n str)>,
     ) -> SymbolTable {
@@ -148,7 +150,7 @@ impl SymbolTable {
     }
 
     /// Collects the definitions of a layout at its addresses, without functions.
-    pub(in crate::link) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
+    pub(crate) fn collect(layout: &Layout, addresses: &Addresses) -> SymbolTable {
         let graph = &layout.graph;
         let mut definitions = Vec::with_capacity(graph.globals.len());
         let mut hidden = Vec::new();
@@ -181,7 +183,7 @@ impl SymbolTable {
     }
 
     /// The same definitions, with these functions.
-    pub(in crate::link) fn with_functions(self, functions: FunctionTable) -> SymbolTable {
+    pub(crate) fn with_functions(self, functions: FunctionTable) -> SymbolTable {
         SymbolTable { functions, ..self }
     }
 }

@@ -13,38 +13,34 @@ use super::got_plt::{Stub, Target};
 use super::layout::{Layout, NO_BLOCK};
 use super::routine::Part;
 use crate::addr::{AddrRange, ExecutorAddr};
+use crate::arch::edge::Range;
+use crate::arch::x86_64::STUB_BYTES;
+use crate::graph::interface::External;
+use crate::graph::link_graph::{Global, LOCAL, Resolution};
 use crate::limits::LOW_ADDRESS_END;
-use crate::link::arch::edge::Range;
-use crate::link::arch::x86_64::STUB_BYTES;
-use crate::link::graph::interface::External;
-use crate::link::graph::link_graph::{Global, LOCAL, Resolution};
-use crate::link::read::parsed::{Place, Routine};
+use crate::read::parsed::{Place, Routine};
 
 /// The addresses of one image.
-pub(in crate::link) struct Addresses {
-    pub(in crate::link) blocks: Vec<u64>,
-    pub(in crate::link) globals: Vec<u64>,
+pub(crate) struct Addresses {
+    pub(crate) blocks: Vec<u64>,
+    pub(crate) globals: Vec<u64>,
     /// For every input the address of each of its symbols; 0 for what is not placed.
-    pub(in crate::link) symbols: Vec<Vec<u64>>,
-    pub(in crate::link) got: u64,
-    pub(in crate::link) stubs: u64,
+    pub(crate) symbols: Vec<Vec<u64>>,
+    pub(crate) got: u64,
+    pub(crate) stubs: u64,
     /// The stubs of ifuncs, and the slots that they jump through.
-    pub(in crate::link) ifunc_stubs: u64,
-    pub(in crate::link) ifunc_slots: u64,
+    pub(crate) ifunc_stubs: u64,
+    pub(crate) ifunc_slots: u64,
     /// `_init` and `_fini`; 0 where there is none.
-    pub(in crate::link) routines: [u64; 2],
+    pub(crate) routines: [u64; 2],
     /// For every ifunc its resolver.
-    pub(in crate::link) resolvers: Vec<u64>,
+    pub(crate) resolvers: Vec<u64>,
     /// The offset of the TLS block from the thread pointer; 0 for dynamic ones.
-    pub(in crate::link) threads: u64,
+    pub(crate) threads: u64,
 }
 
 impl Addresses {
-    pub(in crate::link) fn new(
-        layout: &Layout,
-        bases: [ExecutorAddr; 3],
-        thread_offset: i64,
-    ) -> Addresses {
+    pub(crate) fn new(layout: &Layout, bases: [ExecutorAddr; 3], thread_offset: i64) -> Addresses {
         let threads = thread_offset.cast_unsigned();
         let thread_start = layout.threads.map_or(0, |threads| threads.start);
         let address = |block: &Block| bases[block.prot.index()].get() + block.offset;
@@ -119,7 +115,7 @@ impl Addresses {
     }
 
     /// The value of a GOT entry.
-    pub(in crate::link) fn target(&self, layout: &Layout, target: Target) -> u64 {
+    pub(crate) fn target(&self, layout: &Layout, target: Target) -> u64 {
         match target {
             Target::Global(global) => self.globals[global as usize],
             Target::Outside(global) => match layout.graph.globals[global as usize].resolution {
@@ -131,7 +127,7 @@ impl Addresses {
         }
     }
 
-    pub(in crate::link) fn range(
+    pub(crate) fn range(
         &self,
         layout: &Layout,
         wanted: impl Fn(Rank) -> bool,

@@ -8,29 +8,29 @@ use super::got_plt::GotPlt;
 use super::ifunc::Ifuncs;
 use super::routine::{Part, Routines};
 use crate::addr::Prot;
+use crate::arch::edge::Edge;
+use crate::arch::x86_64::{CODE_POINTER_BYTES, GOT_ENTRY_BYTES, STUB_BYTES};
 use crate::error::{Error, Result};
+use crate::graph::link_graph::{LinkGraph, Resolution};
+use crate::graph::provided::{Bound, DSO_HANDLE_NAME, bound};
 use crate::limits::RELOCATED_ZERO_FILL_BYTES_MAX;
-use crate::link::arch::edge::Edge;
-use crate::link::arch::x86_64::{CODE_POINTER_BYTES, GOT_ENTRY_BYTES, STUB_BYTES};
-use crate::link::graph::link_graph::{LinkGraph, Resolution};
-use crate::link::graph::provided::{Bound, DSO_HANDLE_NAME, bound};
-use crate::link::read::eh_frame;
-use crate::link::read::object_file::ObjectFile;
-use crate::link::read::parsed::{Role, Routine, Section};
+use crate::read::eh_frame;
+use crate::read::object_file::ObjectFile;
+use crate::read::parsed::{Role, Routine, Section};
 
 /// A run of bytes: a section, a table, or a symbol that the linker allocates.
-pub(in crate::link) struct Block {
-    pub(in crate::link) content: Content,
-    pub(in crate::link) prot: Prot,
-    pub(in crate::link) rank: Rank,
-    pub(in crate::link) alignment: u64,
-    pub(in crate::link) bytes: u64,
+pub(crate) struct Block {
+    pub(crate) content: Content,
+    pub(crate) prot: Prot,
+    pub(crate) rank: Rank,
+    pub(crate) alignment: u64,
+    pub(crate) bytes: u64,
     /// Its offset in its stripe. The layout sets it.
-    pub(in crate::link) offset: u64,
+    pub(crate) offset: u64,
 }
 
 /// What a block holds.
-pub(in crate::link) enum Content {
+pub(crate) enum Content {
     /// A section with the bytes of its object.
     Section { input: u32, section: u32 },
     /// A section whose bytes were rearranged.
@@ -58,14 +58,14 @@ pub(in crate::link) enum Content {
 }
 
 /// The new bytes of a section, and their relocations.
-pub(in crate::link) struct Rewritten {
-    pub(in crate::link) content: Vec<u8>,
-    pub(in crate::link) edges: Vec<Edge>,
+pub(crate) struct Rewritten {
+    pub(crate) content: Vec<u8>,
+    pub(crate) edges: Vec<Edge>,
 }
 
 /// The order of blocks within a stripe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::link) enum Rank {
+pub(crate) enum Rank {
     Start,
     Preinit,
     PreinitEnd,
@@ -108,7 +108,7 @@ pub(in crate::link) enum Rank {
 
 impl Rank {
     /// True for blocks whose bytes are a part of the image.
-    pub(in crate::link) fn is_stored(self) -> bool {
+    pub(crate) fn is_stored(self) -> bool {
         !matches!(
             self,
             Rank::ZeroFill
@@ -120,7 +120,7 @@ impl Rank {
     }
 
     /// True for thread-locals.
-    pub(in crate::link) fn is_thread(self) -> bool {
+    pub(crate) fn is_thread(self) -> bool {
         matches!(self, Rank::ThreadData | Rank::ThreadZeroFill)
     }
 }
@@ -129,11 +129,7 @@ impl Rank {
 ///
 /// # Errors
 /// Zero fill with relocations is too large.
-pub(in crate::link) fn collect(
-    graph: &LinkGraph,
-    tables: &GotPlt,
-    ifuncs: &Ifuncs,
-) -> Result<Vec<Block>> {
+pub(crate) fn collect(graph: &LinkGraph, tables: &GotPlt, ifuncs: &Ifuncs) -> Result<Vec<Block>> {
     let sets: HashMap<&str, (u32, Prot)> = (0..)
         .zip(graph.named_sections())
         .map(|(number, (name, prot))| (name, (number, prot)))

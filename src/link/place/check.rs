@@ -2,21 +2,18 @@
 //!
 //! Invariant: changes nothing.
 
+use crate::arch::edge::{Formula, ThreadModel};
 use crate::error::{Error, Result};
-use crate::link::arch::edge::{Formula, ThreadModel};
-use crate::link::graph::link_graph::{Input, LinkGraph, Resolution, Site};
-use crate::link::graph::provided::TLS_MODULE_BASE_NAME;
-use crate::link::read::parsed::{Place, Role, Section};
+use crate::graph::link_graph::{Input, LinkGraph, Resolution, Site};
+use crate::graph::provided::TLS_MODULE_BASE_NAME;
+use crate::read::parsed::{Place, Role, Section};
 
 /// Looks at every relocation that will be applied. `own` is the number of the graph's own TLS module, if
 /// its thread-locals are dynamic.
 ///
 /// # Errors
 /// Names the object, the symbol and the relocation of the first thing that cannot be linked.
-pub(in crate::link) fn refuse_what_cannot_be_linked(
-    graph: &LinkGraph,
-    own: Option<u32>,
-) -> Result<()> {
+pub(crate) fn refuse_what_cannot_be_linked(graph: &LinkGraph, own: Option<u32>) -> Result<()> {
     let refused = graph.sites(|site| objection(graph, site, own).is_some()).next();
     let Some(site) = &refused else { return Ok(()) };
     let Site { input, section, edge, .. } = site;

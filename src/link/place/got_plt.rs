@@ -13,20 +13,20 @@
 
 use std::collections::HashMap;
 
+use crate::arch::edge::{Formula, ThreadModel};
 use crate::error::{Error, Result};
-use crate::link::arch::edge::{Formula, ThreadModel};
-use crate::link::graph::interface::External;
-use crate::link::graph::link_graph::{LOCAL, LinkGraph, Resolution, Site};
-use crate::link::graph::provided::GOT_NAME;
+use crate::graph::interface::External;
+use crate::graph::link_graph::{LOCAL, LinkGraph, Resolution, Site};
+use crate::graph::provided::GOT_NAME;
 
 /// The GOT and the stubs of one link, as lists of what they refer to.
-pub(in crate::link) struct GotPlt {
+pub(crate) struct GotPlt {
     /// The target of each GOT entry.
-    pub(in crate::link) entries: Vec<Target>,
+    pub(crate) entries: Vec<Target>,
     /// The stubs.
-    pub(in crate::link) stubs: Vec<Stub>,
+    pub(crate) stubs: Vec<Stub>,
     /// True when a relocation or a name refers to the table itself.
-    pub(in crate::link) is_referred_to: bool,
+    pub(crate) is_referred_to: bool,
     entry_of_global: Vec<u32>,
     entry_of_local: HashMap<(u32, u32), u32>,
     stub_of_global: Vec<u32>,
@@ -36,19 +36,19 @@ pub(in crate::link) struct GotPlt {
 
 /// A stub: a jump to a function that may be far away.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::link) struct Stub {
-    pub(in crate::link) global: u32,
+pub(crate) struct Stub {
+    pub(crate) global: u32,
     /// The GOT entry it jumps through.
-    pub(in crate::link) entry: u32,
+    pub(crate) entry: u32,
     /// Some field holds the address in less than 64 bits.
-    pub(in crate::link) for_addresses: bool,
+    pub(crate) for_addresses: bool,
     /// Some field holds the distance to it in less than 64 bits.
-    pub(in crate::link) for_distances: bool,
+    pub(crate) for_distances: bool,
 }
 
 /// The value of a GOT entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::link) enum Target {
+pub(crate) enum Target {
     Global(u32),
     Local {
         input: u32,
@@ -68,7 +68,7 @@ impl GotPlt {
     ///
     /// # Errors
     /// There are more than 2^31 entries, or the functions that find dynamic thread-locals were not defined.
-    pub(in crate::link) fn collect(graph: &LinkGraph, own: Option<u32>) -> Result<GotPlt> {
+    pub(crate) fn collect(graph: &LinkGraph, own: Option<u32>) -> Result<GotPlt> {
         let mut tables = GotPlt {
             entries: Vec::new(),
             stubs: Vec::new(),
@@ -116,17 +116,13 @@ impl GotPlt {
     }
 
     /// The descriptor of a symbol, as the index of its first entry; of the graph's own TLS block when `symbol` is `None`.
-    pub(in crate::link) fn descriptor(
-        &self,
-        input: u32,
-        symbol: Option<(u32, u32)>,
-    ) -> Option<u32> {
+    pub(crate) fn descriptor(&self, input: u32, symbol: Option<(u32, u32)>) -> Option<u32> {
         let target = symbol.map_or(WHOLE_BLOCK, |(symbol, binding)| target(input, symbol, binding));
         self.descriptors.get(&target).copied()
     }
 
     /// The GOT entry of the symbol that a relocation refers to.
-    pub(in crate::link) fn entry(&self, input: u32, symbol: u32, binding: u32) -> Option<u32> {
+    pub(crate) fn entry(&self, input: u32, symbol: u32, binding: u32) -> Option<u32> {
         let entry = match binding {
             LOCAL => self.entry_of_local.get(&(input, symbol)).copied(),
             global => self.entry_of_global.get(global as usize).copied(),
@@ -135,7 +131,7 @@ impl GotPlt {
     }
 
     /// The stub of a global.
-    pub(in crate::link) fn stub(&self, binding: u32) -> Option<u32> {
+    pub(crate) fn stub(&self, binding: u32) -> Option<u32> {
         self.stub_of_global.get(binding as usize).copied().filter(|stub| *stub != NONE)
     }
 

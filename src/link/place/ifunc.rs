@@ -9,20 +9,20 @@
 
 use std::collections::HashMap;
 
-use crate::link::graph::link_graph::{LOCAL, LinkGraph};
-use crate::link::read::parsed::{Place, SymbolKind};
+use crate::graph::link_graph::{LOCAL, LinkGraph};
+use crate::read::parsed::{Place, SymbolKind};
 
 /// The ifuncs of a graph.
 #[derive(Default)]
-pub(in crate::link) struct Ifuncs {
+pub(crate) struct Ifuncs {
     /// Input and symbol of each.
-    pub(in crate::link) functions: Vec<(u32, u32)>,
+    pub(crate) functions: Vec<(u32, u32)>,
     positions: HashMap<(u32, u32), u32>,
 }
 
 impl Ifuncs {
     /// Finds the ifuncs that the inputs contribute.
-    pub(in crate::link) fn collect(graph: &LinkGraph) -> Ifuncs {
+    pub(crate) fn collect(graph: &LinkGraph) -> Ifuncs {
         let functions = graph.map_inputs(|input_id, input| {
             let symbols = (0..).zip(input.object.symbols()).zip(&input.bindings);
             let contributed = symbols.filter(|((symbol_id, symbol), binding)| {
@@ -40,7 +40,7 @@ impl Ifuncs {
     }
 
     /// The index in `functions` of a symbol, if it is there.
-    pub(in crate::link) fn position(&self, input: u32, symbol: u32) -> Option<u32> {
+    pub(crate) fn position(&self, input: u32, symbol: u32) -> Option<u32> {
         if self.positions.is_empty() {
             return None;
         }

@@ -10,9 +10,9 @@ use super::got_plt::GotPlt;
 use super::ifunc::Ifuncs;
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
+use crate::graph::link_graph::{Input, LinkGraph, Resolution};
+use crate::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, bound, section_bound};
 use crate::limits::PAGE_BYTES;
-use crate::link::graph::link_graph::{Input, LinkGraph, Resolution};
-use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, bound, section_bound};
 
 /// A link whose blocks have their offsets in three stripes. It needs the addresses of the stripes next.
 ///
@@ -20,8 +20,8 @@ use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, bound, section_bou
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("char buffer[10000];")?)?;
@@ -35,41 +35,41 @@ use crate::link::graph::provided::{DSO_HANDLE_NAME, GOT_NAME, bound, section_bou
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Layout {
-    pub(in crate::link) graph: LinkGraph,
-    pub(in crate::link) tables: GotPlt,
-    pub(in crate::link) ifuncs: Ifuncs,
-    pub(in crate::link) blocks: Vec<Block>,
+    pub(crate) graph: LinkGraph,
+    pub(crate) tables: GotPlt,
+    pub(crate) ifuncs: Ifuncs,
+    pub(crate) blocks: Vec<Block>,
     /// For every input and section its block, or [`NO_BLOCK`].
-    pub(in crate::link) block_of: Vec<Vec<u32>>,
+    pub(crate) block_of: Vec<Vec<u32>>,
     /// Block and offset of the names that the linker defines.
-    pub(in crate::link) placed: HashMap<u32, Spot>,
+    pub(crate) placed: HashMap<u32, Spot>,
     /// The size of each stripe.
-    pub(in crate::link) bytes: [u64; 3],
+    pub(crate) bytes: [u64; 3],
     /// The stored part of each stripe.
-    pub(in crate::link) stored_bytes: [u64; 3],
+    pub(crate) stored_bytes: [u64; 3],
     /// The thread-locals, if there are any.
-    pub(in crate::link) threads: Option<Threads>,
+    pub(crate) threads: Option<Threads>,
     /// The number of their TLS module, if they are dynamic.
-    pub(in crate::link) tls_module: Option<u32>,
+    pub(crate) tls_module: Option<u32>,
 }
 
 /// The TLS block of the link, of which every thread has a copy. Its initial values lie among the constants.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::link) struct Threads {
+pub(crate) struct Threads {
     /// Where it starts, from the start of the stripe of constants.
-    pub(in crate::link) start: u64,
+    pub(crate) start: u64,
     /// Where its initial values end; the rest is zero.
-    pub(in crate::link) stored_end: u64,
+    pub(crate) stored_end: u64,
     /// Where it ends. The part behind the initial values takes no bytes of the stripe.
-    pub(in crate::link) end: u64,
-    pub(in crate::link) alignment: u64,
+    pub(crate) end: u64,
+    pub(crate) alignment: u64,
 }
 
 /// Marks a section that is not placed.
-pub(in crate::link) const NO_BLOCK: u32 = u32::MAX;
+pub(crate) const NO_BLOCK: u32 = u32::MAX;
 
 impl Layout {
-    pub(in crate::link) fn new(graph: LinkGraph, tls_module: Option<u32>) -> Result<Layout> {
+    pub(crate) fn new(graph: LinkGraph, tls_module: Option<u32>) -> Result<Layout> {
         let tables = GotPlt::collect(&graph, tls_module)?;
         let ifuncs = Ifuncs::collect(&graph);
         let mut blocks = block::collect(&graph, &tables, &ifuncs)?;
@@ -128,11 +128,7 @@ impl Layout {
     }
 
     /// Checks the alignment of stripes at `bases` and of thread-locals at `thread_offset`, and that the stripes end below 2^64.
-    pub(in crate::link) fn check_bases(
-        &self,
-        bases: [ExecutorAddr; 3],
-        thread_offset: i64,
-    ) -> Result<()> {
+    pub(crate) fn check_bases(&self, bases: [ExecutorAddr; 3], thread_offset: i64) -> Result<()> {
         for ((prot, base), alignment) in Prot::ALL.into_iter().zip(bases).zip(self.alignments()) {
             let bytes = self.bytes[prot.index()];
             if base.get() % alignment != 0 || base.checked_add(bytes).is_none() {
@@ -153,7 +149,7 @@ impl Layout {
     }
 
     /// The first and the last block with a wanted rank, if there are any.
-    pub(in crate::link) fn span(&self, wanted: impl Fn(Rank) -> bool) -> Option<(u32, u32)> {
+    pub(crate) fn span(&self, wanted: impl Fn(Rank) -> bool) -> Option<(u32, u32)> {
         let mut found = (0..).zip(&self.blocks).filter(|(_, block)| wanted(block.rank));
         let first = found.next()?.0;
         Some((first, found.last().map_or(first, |(last, _)| last)))

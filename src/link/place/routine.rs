@@ -5,13 +5,13 @@
 //!
 //! Invariant: there is no start and no end where there is no fragment.
 
-use crate::link::arch::x86_64::{NOP, ROUTINE_END, ROUTINE_START};
-use crate::link::graph::link_graph::LinkGraph;
-use crate::link::read::parsed::{Role, Routine};
+use crate::arch::x86_64::{NOP, ROUTINE_END, ROUTINE_START};
+use crate::graph::link_graph::LinkGraph;
+use crate::read::parsed::{Role, Routine};
 
 /// The part of a routine that a block is, in the order of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::link) enum Part {
+pub(crate) enum Part {
     Start,
     Fragment,
     End,

@@ -28,13 +28,13 @@ use crate::error::{Error, Result};
 /// # Examples
 ///
 /// ```
-/// use farcall::link::Archive;
+/// use farcall_link::Archive;
 ///
 /// // An archive without members.
 /// let archive = Archive::parse("libempty.a", "!<arch>\n")?;
 /// assert_eq!(archive.name(), "libempty.a");
 /// assert!(archive.member_defining("answer")?.is_none());
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_link::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Archive(Arc<Contents>);
@@ -150,12 +150,12 @@ impl Archive {
     }
 
     /// The number of definitions in the symbol table, or else in the members.
-    pub(in crate::link) fn definition_count(&self) -> u32 {
+    pub(crate) fn definition_count(&self) -> u32 {
         u32::try_from(self.0.definitions.len()).unwrap_or(u32::MAX)
     }
 
     /// A definition in the order of the file: the name, its hash, and the index of the member.
-    pub(in crate::link) fn definition(&self, place: u32) -> (&[u8], u64, u32) {
+    pub(crate) fn definition(&self, place: u32) -> (&[u8], u64, u32) {
         let one = &self.0.definitions[place as usize];
         (self.0.text(one), one.hash, one.member)
     }
@@ -170,7 +170,7 @@ impl Archive {
     }
 
     /// The first member that defines the name with this hash.
-    pub(in crate::link) fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
+    pub(crate) fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
         let table = self.0.table.get_or_init(|| {
             let mut table = HashTable::with_capacity(self.0.definitions.len());
             for place in 0..self.definition_count() {
@@ -192,7 +192,7 @@ impl Archive {
     ///
     /// # Errors
     /// It is not a sound object.
-    pub(in crate::link) fn member(&self, index: u32) -> Result<ObjectFile> {
+    pub(crate) fn member(&self, index: u32) -> Result<ObjectFile> {
         let contents = &*self.0;
         let Some(Member { offset, object: cell, .. }) = contents.members.get(index as usize) else {
             return Err(contents.damaged(format_args!("member {index} is missing")));
@@ -210,7 +210,7 @@ impl Archive {
     }
 
     /// The size of the member with this index, in bytes; 0 for those of thin archives.
-    pub(in crate::link) fn member_bytes(&self, index: u32) -> u64 {
+    pub(crate) fn member_bytes(&self, index: u32) -> u64 {
         self.0.members.get(index as usize).map_or(0, |member| member.bytes)
     }
 }

@@ -9,11 +9,11 @@
 
 use std::ops::Range;
 
-use crate::link::arch::edge::Edge;
+use crate::arch::edge::Edge;
 
 /// One CIE or FDE.
 #[derive(Debug)]
-pub(in crate::link) struct Record {
+pub(crate) struct Record {
     /// Where it lies in its section, with its length.
     bytes: Range<u32>,
     /// Which of the section's edges lie in it.
@@ -35,13 +35,13 @@ enum RecordKind {
 const HEAD_BYTES: u32 = 8;
 
 /// The size of the terminator.
-pub(in crate::link) const END_BYTES: u64 = 4;
+pub(crate) const END_BYTES: u64 = 4;
 
 /// Finds the records of a section. `edges` are sorted by offset.
 ///
 /// # Errors
 /// Says what is wrong with the section's bytes.
-pub(in crate::link) fn split(content: &[u8], edges: &[Edge]) -> Result<Vec<Record>, String> {
+pub(crate) fn split(content: &[u8], edges: &[Edge]) -> Result<Vec<Record>, String> {
     let mut records: Vec<Record> = Vec::new();
     let mut edge = 0;
     let mut at = 0;
@@ -102,7 +102,7 @@ pub(in crate::link) fn split(content: &[u8], edges: &[Edge]) -> Result<Vec<Recor
 
 /// Which records are needed: the FDEs of functions that are live, and the CIEs of those FDEs. `is_live` says of a symbol
 /// whether it marks a function that its object contributes.
-pub(in crate::link) fn kept(records: &[Record], mut is_live: impl FnMut(u32) -> bool) -> Vec<bool> {
+pub(crate) fn kept(records: &[Record], mut is_live: impl FnMut(u32) -> bool) -> Vec<bool> {
     let mut kept = vec![false; records.len()];
     for (index, record) in records.iter().enumerate() {
         if let RecordKind::Fde { cie, function: Some(function) } = record.kind
@@ -116,7 +116,7 @@ pub(in crate::link) fn kept(records: &[Record], mut is_live: impl FnMut(u32) -> 
 }
 
 /// The edges of the records that are kept.
-pub(in crate::link) fn kept_edges<'a>(
+pub(crate) fn kept_edges<'a>(
     records: &[Record],
     kept: &[bool],
     edges: &'a [Edge],
@@ -126,7 +126,7 @@ pub(in crate::link) fn kept_edges<'a>(
 }
 
 /// The kept records, back to back, and their edges at the new offsets.
-pub(in crate::link) fn pack(
+pub(crate) fn pack(
     content: &[u8],
     records: &[Record],
     kept: &[bool],

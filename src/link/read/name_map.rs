@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// Values by name. Maps of one link share its table of names.
 #[derive(Clone)]
-pub(crate) struct NameMap<V> {
+pub struct NameMap<V> {
     names: Arc<NameTable>,
     /// By the number of the name.
     values: Vec<Option<V>>,
@@ -19,13 +19,13 @@ pub(crate) struct NameMap<V> {
 
 impl<V> NameMap<V> {
     /// A map of these values, by the numbers of their names. The last of them is not `None`.
-    pub(in crate::link) fn new(names: Arc<NameTable>, mut values: Vec<Option<V>>) -> Self {
+    pub(crate) fn new(names: Arc<NameTable>, mut values: Vec<Option<V>>) -> Self {
         values.shrink_to_fit();
         Self { names, values }
     }
 
     /// The value of a name.
-    pub(crate) fn get(&self, name: &str) -> Option<&V> {
+    pub fn get(&self, name: &str) -> Option<&V> {
         // Most maps of hidden names are empty.
         if self.is_empty() {
             return None;
@@ -38,7 +38,7 @@ impl<V> NameMap<V> {
     /// # Errors
     ///
     /// When there are 2^32 names already.
-    pub(crate) fn insert(&mut self, name: &str, value: V) -> Result<()> {
+    pub fn insert(&mut self, name: &str, value: V) -> Result<()> {
         let names = Arc::make_mut(&mut self.names);
         let number = names.intern(name, names::hash(name.as_bytes()))? as usize;
         if number >= self.values.len() {
@@ -49,7 +49,7 @@ impl<V> NameMap<V> {
     }
 
     /// Removes the value of a name.
-    pub(crate) fn remove(&mut self, name: &str) {
+    pub fn remove(&mut self, name: &str) {
         let number = self.names.number(name).map(|number| number as usize);
         if let Some(value) = number.and_then(|number| self.values.get_mut(number)) {
             *value = None;
@@ -60,13 +60,13 @@ impl<V> NameMap<V> {
     }
 
     /// All names that have values, in the order in which they were first named.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &V)> {
         let values = (0..).zip(&self.values);
         values.filter_map(|(number, value)| Some((self.names.text(number), value.as_ref()?)))
     }
 
     /// True when no name has a value.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 }

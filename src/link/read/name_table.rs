@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 
 /// Names with numbers.
 #[derive(Clone, Default)]
-pub(in crate::link) struct NameTable {
+pub(crate) struct NameTable {
     text: String,
     /// Where each name ends in `text`. It starts where the one before it ends.
     ends: Vec<usize>,
@@ -29,7 +29,7 @@ impl NameTable {
     /// # Errors
     ///
     /// When there are 2^32 names already.
-    pub(in crate::link) fn intern(&mut self, name: &str, hash: u64) -> Result<u32> {
+    pub(crate) fn intern(&mut self, name: &str, hash: u64) -> Result<u32> {
         let Self { text, ends, hashes, numbers } = self;
         let is_same =
             |number: &u32| hashes[*number as usize] == hash && text_at(text, ends, *number) == name;
@@ -49,7 +49,7 @@ impl NameTable {
     /// # Errors
     ///
     /// When there are 2^32 names already.
-    pub(in crate::link) fn add_internal(&mut self, name: &str) -> Result<u32> {
+    pub(crate) fn add_internal(&mut self, name: &str) -> Result<u32> {
         let number = new_number(self.ends.len())?;
         self.append(name, names::hash(name.as_bytes()));
         Ok(number)
@@ -62,12 +62,12 @@ impl NameTable {
     }
 
     /// The number of a name.
-    pub(in crate::link) fn number(&self, name: &str) -> Option<u32> {
+    pub(crate) fn number(&self, name: &str) -> Option<u32> {
         self.number_of(name.as_bytes(), names::hash(name.as_bytes()))
     }
 
     /// The number of the name with these bytes and this hash.
-    pub(in crate::link) fn number_of(&self, name: &[u8], hash: u64) -> Option<u32> {
+    pub(crate) fn number_of(&self, name: &[u8], hash: u64) -> Option<u32> {
         let is_same = |number: &u32| {
             self.hashes[*number as usize] == hash && self.text(*number).as_bytes() == name
         };
@@ -75,16 +75,16 @@ impl NameTable {
     }
 
     /// The name with a number.
-    pub(in crate::link) fn text(&self, number: u32) -> &str {
+    pub(crate) fn text(&self, number: u32) -> &str {
         text_at(&self.text, &self.ends, number)
     }
 
     /// The hash of the name with a number.
-    pub(in crate::link) fn hash(&self, number: u32) -> u64 {
+    pub(crate) fn hash(&self, number: u32) -> u64 {
         self.hashes[number as usize]
     }
 
-    pub(in crate::link) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 }

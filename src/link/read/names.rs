@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use foldhash::fast::RandomState;
 
 /// The hash of a name.
-pub(in crate::link) fn hash(name: &[u8]) -> u64 {
+pub(crate) fn hash(name: &[u8]) -> u64 {
     static STATE: LazyLock<RandomState> = LazyLock::new(RandomState::default);
     STATE.hash_one(name)
 }
@@ -31,7 +31,7 @@ pub(super) fn is_printable(name: &[u8]) -> bool {
 /// |---|---|
 /// | `api@@V2` | the default version |
 /// | `api@V1` | another version, or a reference to any |
-pub(in crate::link) fn version_of(name: &[u8]) -> Option<(&[u8], &[u8], bool)> {
+pub(crate) fn version_of(name: &[u8]) -> Option<(&[u8], &[u8], bool)> {
     // Finds nothing in nearly all names, several bytes at a time.
     if !name.contains(&b'@') {
         return None;
@@ -47,7 +47,7 @@ pub(in crate::link) fn version_of(name: &[u8]) -> Option<(&[u8], &[u8], bool)> {
 }
 
 /// The name under which an archive lists the definition that a reference to `api@V2` may mean: `api@@V2`.
-pub(in crate::link) fn as_default(name: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn as_default(name: &[u8]) -> Option<Vec<u8>> {
     let (stem, version, is_default) = version_of(name)?;
     (!is_default).then(|| [stem, version].join(&b"@@"[..]))
 }

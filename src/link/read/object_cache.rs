@@ -17,12 +17,12 @@ use crate::sync::Mutex;
 ///
 /// The cache keeps the files in memory, and what was parsed from them, which takes about as much again. Above a limit for
 /// the bytes of all files, it drops the least recently used. Any number of threads may use it, and parse, at the same time.
-/// Members of archives need no cache: an [`Archive`](crate::link::Archive) keeps those that it has read.
+/// Members of archives need no cache: an [`Archive`](crate::Archive) keeps those that it has read.
 ///
 /// # Examples
 ///
 /// ```
-/// use farcall::link::ObjectCache;
+/// use farcall_link::ObjectCache;
 ///
 /// let cache = ObjectCache::new(64 << 20);
 /// let read_again = |path: &str| -> Result<(), Box<dyn std::error::Error>> {
@@ -123,7 +123,7 @@ impl fmt::Debug for ObjectCache {
 
 /// The key of a file. It hashes only the two ends, because hashing all bytes could take longer than parsing them. The ends
 /// hold the ELF header, the section headers with all sizes, and the names, so most versions have different keys.
-pub(in crate::link) fn key(bytes: &[u8]) -> Key {
+pub(crate) fn key(bytes: &[u8]) -> Key {
     let mut hasher = DefaultHasher::new();
     let end = bytes.len().min(END_BYTES);
     bytes[..end].hash(&mut hasher);

@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use super::elf;
 use super::parsed::{Group, Name, Parsed, Place, Section, Symbol, SymbolKind, indices};
+use crate::arch::edge::Edge;
 use crate::error::Result;
-use crate::link::arch::edge::Edge;
 
 /// A relocatable object that was read and found sound.
 ///
@@ -47,7 +47,7 @@ impl ObjectFile {
     }
 
     /// As [`parse`](Self::parse), for bytes that may be a part of a file.
-    pub(in crate::link) fn read(name: String, bytes: Bytes) -> Result<ObjectFile> {
+    pub(crate) fn read(name: String, bytes: Bytes) -> Result<ObjectFile> {
         let parsed = Arc::new(elf::read(&name, bytes)?);
         Ok(ObjectFile { name: name.into(), parsed })
     }
@@ -67,49 +67,49 @@ impl ObjectFile {
 
     /// True when both share one parse.
     #[cfg(test)]
-    pub(in crate::link) fn shares_with(&self, other: &ObjectFile) -> bool {
+    pub(crate) fn shares_with(&self, other: &ObjectFile) -> bool {
         Arc::ptr_eq(&self.parsed, &other.parsed)
     }
 
     /// What was read, for tests that spoil it; there must be no other copy.
     #[cfg(test)]
-    pub(in crate::link) fn parsed_mut(&mut self) -> &mut Parsed {
+    pub(crate) fn parsed_mut(&mut self) -> &mut Parsed {
         Arc::get_mut(&mut self.parsed).unwrap()
     }
 
-    pub(in crate::link) fn shared_name(&self) -> &Arc<str> {
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
         &self.name
     }
 
     /// The same object under another name.
-    pub(in crate::link) fn renamed(&self, name: impl Into<String>) -> ObjectFile {
+    pub(crate) fn renamed(&self, name: impl Into<String>) -> ObjectFile {
         ObjectFile { name: Arc::from(name.into()), parsed: Arc::clone(&self.parsed) }
     }
 
     /// The whole file.
-    pub(in crate::link) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.parsed.bytes
     }
 
-    pub(in crate::link) fn sections(&self) -> &[Section] {
+    pub(crate) fn sections(&self) -> &[Section] {
         &self.parsed.sections
     }
 
-    pub(in crate::link) fn section(&self, index: u32) -> &Section {
+    pub(crate) fn section(&self, index: u32) -> &Section {
         &self.parsed.sections[index as usize]
     }
 
-    pub(in crate::link) fn symbols(&self) -> &[Symbol] {
+    pub(crate) fn symbols(&self) -> &[Symbol] {
         &self.parsed.symbols
     }
 
-    pub(in crate::link) fn symbol(&self, index: u32) -> &Symbol {
+    pub(crate) fn symbol(&self, index: u32) -> &Symbol {
         &self.parsed.symbols[index as usize]
     }
 
     /// The function whose code is put on the stack and run there, if the object says that one is. It is the first function
     /// with a name as GNU C gives them to nested ones, or else the object's first function.
-    pub(in crate::link) fn function_on_stack(&self) -> Option<&str> {
+    pub(crate) fn function_on_stack(&self) -> Option<&str> {
         let functions = self.symbols().iter().filter(|one| one.kind == SymbolKind::Function);
         let mut names = functions.filter(|one| one.is_defined()).map(|one| self.text(one.name));
         let is_nested = |name: &&str| {
@@ -120,22 +120,22 @@ impl ObjectFile {
         Some(names.find(is_nested).unwrap_or(first))
     }
 
-    pub(in crate::link) fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[Group] {
         &self.parsed.groups
     }
 
     /// The sections of a group.
-    pub(in crate::link) fn members(&self, group: &Group) -> &[u32] {
+    pub(crate) fn members(&self, group: &Group) -> &[u32] {
         self.parsed.members.get(indices(&group.sections)).unwrap_or_default()
     }
 
     /// The relocations of a section.
-    pub(in crate::link) fn edges(&self, section: &Section) -> &[Edge] {
+    pub(crate) fn edges(&self, section: &Section) -> &[Edge] {
         self.parsed.edges(section)
     }
 
     /// The bytes of a section in the file; empty for zero fill.
-    pub(in crate::link) fn content(&self, section: &Section) -> &[u8] {
+    pub(crate) fn content(&self, section: &Section) -> &[u8] {
         section
             .content
             .as_ref()
@@ -143,21 +143,21 @@ impl ObjectFile {
             .unwrap_or(&[])
     }
 
-    pub(in crate::link) fn bytes_of(&self, name: Name) -> &[u8] {
+    pub(crate) fn bytes_of(&self, name: Name) -> &[u8] {
         name.bytes(&self.parsed.bytes)
     }
 
-    pub(in crate::link) fn text(&self, name: Name) -> &str {
+    pub(crate) fn text(&self, name: Name) -> &str {
         name.text(&self.parsed.bytes)
     }
 
     /// The definitions whose names have a default version: the index of the symbol, and the version.
-    pub(in crate::link) fn default_versions(&self) -> impl Iterator<Item = (u32, Name)> {
+    pub(crate) fn default_versions(&self) -> impl Iterator<Item = (u32, Name)> {
         self.parsed.default_versions.iter().copied()
     }
 
     /// What to call a symbol in a message: its name, or the name of its section.
-    pub(in crate::link) fn symbol_text(&self, index: u32) -> &str {
+    pub(crate) fn symbol_text(&self, index: u32) -> &str {
         let symbol = self.symbol(index);
         match (self.text(symbol.name), symbol.place) {
             ("", Place::Section(section)) => self.text(self.section(section).name),

@@ -1,7 +1,7 @@
 //! Random programs, linked and checked.
 
-use crate::link::fuzz::{Attempt, Program, Random, is_fault};
-use crate::link::verify::Verified;
+use crate::fuzz::{Attempt, Program, Random, is_fault};
+use crate::verify::Verified;
 use object::{Object, ObjectSection, RelocationFlags};
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! The number of threads that share a link does not change the image. `tests/fuzz` tries ten thousand programs.
 
-use crate::link::fuzz::Program;
+use crate::fuzz::Program;
 use crate::random::Random;
 
 #[test]

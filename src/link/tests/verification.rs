@@ -1,13 +1,13 @@
 //! The checker: mistakes planted in every step of a link, and every byte of an image changed.
 
 use super::*;
-use crate::link::Layout;
-use crate::link::arch::edge::Edge;
-use crate::link::place::block::Content;
-use crate::link::read::parsed::{Parsed, Place, Role, Routine, Section};
-use crate::link::verify::WRONG_IMAGE;
-use crate::link::verify::link_map::LinkMap;
-use crate::link::verify::{Verified, verify};
+use crate::Layout;
+use crate::arch::edge::Edge;
+use crate::place::block::Content;
+use crate::read::parsed::{Parsed, Place, Role, Routine, Section};
+use crate::verify::WRONG_IMAGE;
+use crate::verify::link_map::LinkMap;
+use crate::verify::{Verified, verify};
 
 /// A little of everything, in assembler so that its bytes are known.
 const MAIN: &str = "
@@ -358,7 +358,7 @@ fn planted_mistakes_are_found() {
         ("initialisers left out", Image(|i| i.init = None)),
         ("functions of the end run at start", Image(|i| i.fini = i.init)),
         ("no unwind records", Image(|i| i.eh_frame = None)),
-        ("names lost", Image(|i| i.symbols = crate::link::SymbolTable::default())),
+        ("names lost", Image(|i| i.symbols = crate::SymbolTable::default())),
     ];
     let files = files();
     for (what, plant) in plants {

@@ -7,7 +7,7 @@ use super::memory::{CODE, DATA};
 use super::names::plain_address;
 use super::raw::Home;
 use super::{Fault, say};
-use crate::link::output::image::Ifunc;
+use crate::output::image::Ifunc;
 
 /// The symbol type of ifuncs.
 const IFUNC: u8 = 10;

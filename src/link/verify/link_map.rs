@@ -6,66 +6,62 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::addr::Prot;
-use crate::link::arch::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
-use crate::link::graph::interface::External;
-use crate::link::graph::link_graph::{Global, Input, Resolution};
-use crate::link::graph::provided::DSO_HANDLE_NAME;
-use crate::link::place::addresses::Addresses;
-use crate::link::place::block::Content;
-use crate::link::place::layout::{Layout, NO_BLOCK};
-use crate::link::read::object_file::ObjectFile;
+use crate::arch::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::graph::interface::External;
+use crate::graph::link_graph::{Global, Input, Resolution};
+use crate::graph::provided::DSO_HANDLE_NAME;
+use crate::place::addresses::Addresses;
+use crate::place::block::Content;
+use crate::place::layout::{Layout, NO_BLOCK};
+use crate::read::object_file::ObjectFile;
 
 /// The addresses of everything in an image.
-pub(in crate::link) struct LinkMap<'a> {
+pub(crate) struct LinkMap<'a> {
     /// The stripes.
-    pub(in crate::link) bases: [u64; 3],
+    pub(crate) bases: [u64; 3],
     /// The objects, in the order of the link.
-    pub(in crate::link) inputs: Vec<MappedInput<'a>>,
+    pub(crate) inputs: Vec<MappedInput<'a>>,
     /// The names that were defined from outside.
-    pub(in crate::link) externals: HashMap<&'a str, MappedExternal>,
+    pub(crate) externals: HashMap<&'a str, MappedExternal>,
     /// The names that the linker allocated: common symbols and `__dso_handle`.
-    pub(in crate::link) rooms: HashMap<&'a str, u64>,
-    pub(in crate::link) got: Range<u64>,
-    pub(in crate::link) stubs: Range<u64>,
+    pub(crate) rooms: HashMap<&'a str, u64>,
+    pub(crate) got: Range<u64>,
+    pub(crate) stubs: Range<u64>,
     /// The stubs of ifuncs, and the slots that they jump through.
-    pub(in crate::link) ifuncs: [Range<u64>; 2],
+    pub(crate) ifuncs: [Range<u64>; 2],
     /// The address of the initial values of the thread-locals, and the offset of their copies from the thread pointer; 0 for
     /// dynamic ones.
-    pub(in crate::link) threads: Option<(u64, u64)>,
+    pub(crate) threads: Option<(u64, u64)>,
     /// The number of the TLS module, if the thread-locals are dynamic.
-    pub(in crate::link) tls_module: Option<u32>,
+    pub(crate) tls_module: Option<u32>,
     /// The functions that find dynamic thread-locals: the function that code calls, and the function in descriptors.
-    pub(in crate::link) thread_functions: Option<(u64, u64)>,
+    pub(crate) thread_functions: Option<(u64, u64)>,
 }
 
 /// A name from outside.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::link) struct MappedExternal {
+pub(crate) struct MappedExternal {
     /// The definition that the linker was given.
-    pub(in crate::link) found: External,
+    pub(crate) found: External,
     /// The address that it has in the image: that of the definition, or of its canonical PLT entry.
-    pub(in crate::link) meant: u64,
+    pub(crate) meant: u64,
 }
 
 /// One object of a link.
-pub(in crate::link) struct MappedInput<'a> {
-    pub(in crate::link) object: &'a ObjectFile,
+pub(crate) struct MappedInput<'a> {
+    pub(crate) object: &'a ObjectFile,
     /// The address of each section that a program has in memory, in the order of the file; `None` for those that are not
     /// needed. For thread-locals that of the initial values. Zeroes that are not stored have the address that they would
     /// have behind those.
-    pub(in crate::link) sections: Vec<Option<u64>>,
+    pub(crate) sections: Vec<Option<u64>>,
     /// Which of those lie outside of the image.
-    pub(in crate::link) elsewhere: Vec<bool>,
+    pub(crate) elsewhere: Vec<bool>,
     /// The stubs of its ifuncs, by their symbols.
-    pub(in crate::link) ifuncs: HashMap<usize, u64>,
+    pub(crate) ifuncs: HashMap<usize, u64>,
 }
 
 impl<'a> LinkMap<'a> {
-    pub(in crate::link) fn new(
-        layout: &'a Layout,
-        addresses: &Addresses,
-        bases: [u64; 3],
-    ) -> LinkMap<'a> {
+    pub(crate) fn new(layout: &'a Layout, addresses: &Addresses, bases: [u64; 3]) -> LinkMap<'a> {
         let address = |(section, block): (u32, &u32), input: &Input| match *block {
             NO_BLOCK => input.elsewhere.get(&section).copied(),
             block => Some(addresses.blocks[block as usize]),

@@ -2,7 +2,7 @@
 //!
 //! Invariant: reads only. Bytes that are not stored are zero, and there are none outside of the stripes.
 
-use crate::link::output::image::Image;
+use crate::output::image::Image;
 
 /// An image at its addresses.
 pub(super) struct Memory<'a> {

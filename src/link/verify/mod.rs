@@ -44,7 +44,7 @@
 //!
 //! Every link of a debug build is checked; see [`Layout::fixup_and_verify`] for other builds.
 //!
-//! [`Layout::fixup_and_verify`]: crate::link::Layout::fixup_and_verify
+//! [`Layout::fixup_and_verify`]: crate::Layout::fixup_and_verify
 //!
 //! Invariant: shares plain data with the linker (`LinkMap`, `Image`) and no code, and changes nothing.
 
@@ -63,7 +63,7 @@ mod windows;
 use std::collections::HashSet;
 
 use crate::addr::AddrRange;
-use crate::link::output::image::Image;
+use crate::output::image::Image;
 use fields::Fields;
 use link_map::LinkMap;
 use memory::Memory;
@@ -78,8 +78,8 @@ pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
 ///
 /// ```
 #[doc = include_str!("../compile.txt")]
-/// use farcall::ExecutorAddr;
-/// use farcall::link::LinkGraph;
+/// use farcall_link::ExecutorAddr;
+/// use farcall_link::LinkGraph;
 ///
 /// let mut graph = LinkGraph::new();
 /// graph.add_object(&compile("int answer(void) { return 42; } int (*pointer)(void) = answer;")?)?;

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::link_map::{LinkMap, MappedInput};
 use super::raw::{GROUP, Home, LINK_ORDER, Raw, Symbol, u32_at};
 use super::{Fault, say};
-use crate::link::output::image::Image;
+use crate::output::image::Image;
 
 /// An object, and the addresses of its sections.
 pub(super) struct Object<'a> {

@@ -15,7 +15,7 @@ use super::fields::{Field, Fields};
 use super::names::{Meaning, Object};
 use super::raw::{NO_BITS, Relocation, Section, THREAD};
 use super::{Fault, say};
-use crate::link::output::image::TlsBlock;
+use crate::output::image::TlsBlock;
 
 impl Section<'_> {
     /// True for thread-locals.

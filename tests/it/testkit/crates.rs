@@ -5,6 +5,7 @@
 //!
 //! Invariant: the versions are those of the lock file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -31,33 +32,69 @@ pub(crate) fn c_files(folder: &Path) -> Vec<PathBuf> {
 fn metadata() -> &'static serde_json::Value {
     static METADATA: OnceLock<serde_json::Value> = OnceLock::new();
     METADATA.get_or_init(|| {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.current_dir(env!("CARGO_MANIFEST_DIR"));
-        command.args(["metadata", "--format-version=1", "--locked"]);
-        let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "run `cargo fetch` once while online: {complaint}");
-        serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
+        let printed = cargo(&["metadata", "--format-version=1", "--locked"]);
+        serde_json::from_str(&printed).expect("cargo metadata prints JSON")
     })
 }
 
-/// The published crates.
-const PUBLISHED: [&str; 5] =
-    ["farcall", "farcall-bench", "farcall-cli", "farcall-cranelift", "farcall-ffi"];
+/// What a command of cargo prints.
+fn cargo(arguments: &[&str]) -> String {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "run `cargo fetch` once while online: {complaint}");
+    String::from_utf8(output.stdout).expect("cargo prints UTF-8")
+}
+
+/// The published crates, and the least number of crates that each is built with.
+const PUBLISHED: [(&str, usize); 7] = [
+    ("farcall", 11),
+    ("farcall-base", 1),
+    ("farcall-bench", 11),
+    ("farcall-cli", 11),
+    ("farcall-cranelift", 11),
+    ("farcall-ffi", 11),
+    ("farcall-link", 6),
+];
+
+/// The most crates that the linker alone is built with, itself included.
+const LINKER_CRATES_MAX: usize = 12;
 
 /// Every crate that a published one is built with builds with the oldest Rust that this one promises, each by its own word. What the
 /// standard library has since then, clippy's `incompatible_msrv` refuses.
 #[test]
 fn no_dependency_needs_a_newer_rust() {
-    for name in PUBLISHED {
+    for (name, least) in PUBLISHED {
         let promised = version(own(name)["rust_version"].as_str().expect("a rust-version"));
         let built_with = built_with(own(name)["id"].as_str().expect("an id"));
         let needed = |package: &&serde_json::Value| package["rust_version"].as_str().map(version);
         let newer = built_with.iter().filter(|one| needed(one) > Some(promised.clone()));
         let newer: Vec<_> = newer.map(|one| (&one["name"], needed(one))).collect();
         assert!(newer.is_empty(), "{name}: newer than {promised:?}: {newer:?}");
-        assert!(built_with.len() > 10, "{name}: only {} crates", built_with.len());
+        let count = built_with.len();
+        assert!(count >= least, "{name}: only {count} crates");
+    }
+}
+
+/// Programs that link files and start no process need nothing of what farcall's calls need.
+#[test]
+fn the_linker_alone_needs_few_crates_and_no_system_calls() {
+    // With the features that this package asks for, not all members of the workspace.
+    let printed = cargo(&[
+        "tree",
+        "--locked",
+        "--package=farcall-link",
+        "--edges=normal",
+        "--prefix=none",
+        "--format={p}",
+    ]);
+    let crates: BTreeSet<_> = printed.lines().map(|line| line.trim_end_matches(" (*)")).collect();
+    assert!((6..=LINKER_CRATES_MAX).contains(&crates.len()), "{crates:?}");
+    for other in ["farcall", "landlock", "libc", "memmap2", "nix", "rustix", "seccompiler"] {
+        let is_other = |one: &&str| one.split(' ').next() == Some(other);
+        assert!(!crates.iter().any(is_other), "{other} in {crates:?}");
     }
 }
 
@@ -88,7 +125,7 @@ fn built_with(id: &str) -> Vec<&'static serde_json::Value> {
 
 #[test]
 fn published_crates_say_what_they_are() {
-    for name in PUBLISHED {
+    for (name, ..) in PUBLISHED {
         let package = own(name);
         for field in ["description", "license", "readme", "rust_version"] {
             assert!(package[field].is_string(), "{name} has no {field}");

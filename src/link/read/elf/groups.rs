@@ -10,8 +10,8 @@ use object::read::elf::SectionHeader;
 
 use super::{LE, Reader};
 use crate::error::Result;
-use crate::link::read::names;
-use crate::link::read::parsed::{Group, Name, Place, SymbolKind};
+use crate::read::names;
+use crate::read::parsed::{Group, Name, Place, SymbolKind};
 
 impl Reader<'_> {
     pub(super) fn read_groups(&mut self) -> Result<()> {

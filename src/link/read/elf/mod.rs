@@ -20,8 +20,8 @@ use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 
 use super::names;
 use super::parsed::{Group, Name, Parsed, Section, Symbol};
+use crate::arch::edge::Edge;
 use crate::error::{Error, Result};
-use crate::link::arch::edge::Edge;
 
 /// Reads a whole object.
 ///

@@ -8,11 +8,11 @@ use object::{LittleEndian, elf};
 
 use super::{LE, Reader};
 use crate::addr::Prot;
+use crate::arch::edge::{Edge, Formula};
+use crate::arch::{thread_code, x86_64};
 use crate::error::{Error, Result};
-use crate::link::arch::edge::{Edge, Formula};
-use crate::link::arch::{thread_code, x86_64};
-use crate::link::read::eh_frame;
-use crate::link::read::parsed::{Place, Role, indices};
+use crate::read::eh_frame;
+use crate::read::parsed::{Place, Role, indices};
 
 type Relocation = elf::Rela64<LittleEndian>;
 

@@ -6,7 +6,7 @@ use object::elf;
 use object::read::elf::SectionHeader;
 
 use super::{HeaderOfSection, LE};
-use crate::link::read::parsed::{Role, Routine};
+use crate::read::parsed::{Role, Routine};
 
 /// The priority of initialisers without one: behind all that have one.
 const PRIORITY_LAST: u32 = 65536;

@@ -11,7 +11,7 @@ use super::{HeaderOfSection, LE, Reader, file_kind};
 use crate::addr::Prot;
 use crate::error::{Error, Result};
 use crate::limits::{ALIGNMENT_MAX, PAGE_BYTES};
-use crate::link::read::parsed::{Name, Role, Section};
+use crate::read::parsed::{Name, Role, Section};
 
 impl Reader<'_> {
     pub(super) fn read_sections(&mut self) -> Result<()> {

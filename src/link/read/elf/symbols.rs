@@ -10,8 +10,8 @@ use object::read::elf::Sym;
 use super::{LE, Reader};
 use crate::error::Result;
 use crate::limits::ALIGNMENT_MAX;
-use crate::link::read::names;
-use crate::link::read::parsed::{Name, Place, Role, Symbol, SymbolKind};
+use crate::read::names;
+use crate::read::parsed::{Name, Place, Role, Symbol, SymbolKind};
 
 type ElfSymbol = elf::Sym64<LittleEndian>;
 

@@ -1,10 +1,10 @@
 //! Dynamic thread-locals: the code that finds them, their descriptors, and what cannot be linked with them.
 
 use crate::error::ErrorKind;
-use crate::link::tests::*;
-use crate::link::verify::link_map::LinkMap;
-use crate::link::verify::verify;
-use crate::link::{External, Layout};
+use crate::tests::*;
+use crate::verify::link_map::LinkMap;
+use crate::verify::verify;
+use crate::{External, Layout};
 
 /// The function that code calls, and the function that descriptors hold.
 const FUNCTION: u64 = FAR + 0x100;

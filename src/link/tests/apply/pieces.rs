@@ -2,13 +2,13 @@
 
 use std::num::NonZeroUsize;
 
-use crate::link::Layout;
-use crate::link::fuzz::Program;
-use crate::link::tests::*;
-use crate::link::verify::WRONG_IMAGE;
+use crate::Layout;
+use crate::fuzz::Program;
 use crate::parallel::Threads;
 use crate::random::Random;
 use crate::sync::Mutex;
+use crate::tests::*;
+use crate::verify::WRONG_IMAGE;
 
 /// Three stripes of several pieces each: code and data with relocations, and sections without any, which are cut.
 const SOURCE: &str = "

@@ -1,6 +1,6 @@
 //! Every formula, checked against addresses that were computed by hand.
 
-use crate::link::tests::*;
+use crate::tests::*;
 
 /// The target of the `call` or `jmp` with a 32-bit displacement at an address.
 fn branch_target(image: &Image, address: u64) -> u64 {

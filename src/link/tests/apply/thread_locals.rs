@@ -1,8 +1,8 @@
 //! Thread-locals: their TLS block, and the code that reaches them.
 
+use crate::External;
 use crate::error::ErrorKind;
-use crate::link::External;
-use crate::link::tests::*;
+use crate::tests::*;
 
 /// Two variables at offsets 0 and 4 of a TLS block of 12 bytes.
 const VARIABLES: &str = "

@@ -5,8 +5,8 @@ use gimli::{
     UnwindSection,
 };
 
-use crate::link::tests::*;
-use crate::link::{CalleeSaved, Frame, ObjectBuilder};
+use crate::tests::*;
+use crate::{CalleeSaved, Frame, ObjectBuilder};
 
 /// The offset behind which a row holds. Then the register that tells where the caller's stack pointer was, and the distance from
 /// there. Then the registers that are saved, and how many bytes below.

@@ -1,8 +1,9 @@
 //! The stub of a handler: an ordinary object, whose code finds its constants and the executor's function.
 
 use crate::ErrorKind;
+use crate::LinkGraph;
 use crate::addr::ExecutorAddr;
-use crate::link::{LinkGraph, handler_object};
+use crate::build::handler_stub::handler_object;
 
 #[test]
 fn a_stub_finds_its_constants_and_its_target() {

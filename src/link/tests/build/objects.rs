@@ -1,8 +1,8 @@
 //! What an object builder makes, and what it refuses.
 
 use crate::error::ErrorKind;
-use crate::link::tests::*;
-use crate::link::{CalleeSaved, Frame, ObjectBuilder, ObjectPart};
+use crate::tests::*;
+use crate::{CalleeSaved, Frame, ObjectBuilder, ObjectPart};
 
 #[test]
 fn parts_are_where_their_kinds_belong_and_fields_hold_addresses() {

@@ -1,7 +1,7 @@
 //! What names depend on.
 
-use crate::link::Dependencies;
-use crate::link::tests::*;
+use crate::Dependencies;
+use crate::tests::*;
 
 fn dependencies(flags: &str, source: &str) -> Vec<(String, String)> {
     let mut graph = LinkGraph::new();

@@ -1,6 +1,6 @@
 //! Which definition counts, and what is dropped.
 
-use crate::link::tests::*;
+use crate::tests::*;
 
 /// The value of the variable `name`.
 fn value(image: &Image, name: &str) -> i32 {

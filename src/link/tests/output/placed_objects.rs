@@ -3,9 +3,9 @@
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 
-use crate::link::PlacedObject;
-use crate::link::fuzz::Random;
-use crate::link::tests::*;
+use crate::PlacedObject;
+use crate::fuzz::Random;
+use crate::tests::*;
 
 const SOURCE: &str = "int shared_room[5]; int outside(int); static int own = 3;\n\
                       __attribute__((noinline)) static int inner(int x) { return outside(x) + own; }\n\

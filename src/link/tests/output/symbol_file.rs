@@ -4,7 +4,7 @@ use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
 use crate::addr::AddrRange;
-use crate::link::tests::*;
+use crate::tests::*;
 
 #[test]
 fn has_every_function_of_the_image_at_its_place() {

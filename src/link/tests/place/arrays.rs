@@ -2,7 +2,7 @@
 
 use crate::addr::AddrRange;
 
-use crate::link::tests::*;
+use crate::tests::*;
 
 /// The functions in an array, by name.
 fn names(image: &Image, range: Option<AddrRange>) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! Ifuncs: functions that choose their implementation at start.
 
-use crate::link::tests::*;
-use crate::link::verify::link_map::LinkMap;
-use crate::link::verify::verify;
-use crate::link::{External, Layout};
+use crate::tests::*;
+use crate::verify::link_map::LinkMap;
+use crate::verify::verify;
+use crate::{External, Layout};
 
 const CHOSEN: &str = "
     .text

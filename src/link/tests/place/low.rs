@@ -1,9 +1,9 @@
 //! Code that holds addresses in 32 bits, and functions out of its reach.
 
-use crate::link::graph::link_graph::Resolution;
-use crate::link::tests::*;
-use crate::link::verify::WRONG_IMAGE;
-use crate::link::{External, Layout};
+use crate::graph::link_graph::Resolution;
+use crate::tests::*;
+use crate::verify::WRONG_IMAGE;
+use crate::{External, Layout};
 
 /// Three stripes below 2 GiB.
 const LOW_BASES: [u64; 3] = [0x1000_0000, 0x1400_0000, 0x1800_0000];

@@ -1,7 +1,7 @@
 //! Stripes, alignment, zero fill, and the names that the linker defines.
 
 use crate::error::ErrorKind;
-use crate::link::tests::*;
+use crate::tests::*;
 
 #[test]
 fn sections_go_to_the_stripe_of_their_protection() {
@@ -311,8 +311,8 @@ fn what_is_shared_between_threads_can_be() {
     fn shared<T: Send + Sync + Clone>() {}
     fn sent<T: Send + Sync>() {}
     shared::<ObjectFile>();
-    shared::<crate::link::Archive>();
+    shared::<crate::Archive>();
     sent::<LinkGraph>();
-    sent::<crate::link::Layout>();
+    sent::<crate::Layout>();
     sent::<Image>();
 }

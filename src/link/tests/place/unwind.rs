@@ -1,6 +1,6 @@
 //! `.eh_frame`: the records of an image, walked as an unwinder walks them.
 
-use crate::link::tests::*;
+use crate::tests::*;
 
 /// The functions that the unwind records of an image cover, as (start, end), in order of the records.
 fn covered(image: &Image) -> Vec<(u64, u64)> {

@@ -1,10 +1,10 @@
 //! Archives: a link takes the members that it needs and no others.
 
-use crate::link::tests::*;
+use crate::tests::*;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
-use crate::link::Archive;
+use crate::Archive;
 
 /// Makes an archive with `ar` and its options, such as `rcs`.
 fn archive(options: &str, members: &[(&str, &str)]) -> Archive {

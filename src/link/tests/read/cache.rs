@@ -2,9 +2,9 @@
 
 use std::thread;
 
-use crate::link::ObjectCache;
-use crate::link::read::object_cache::key;
-use crate::link::tests::*;
+use crate::ObjectCache;
+use crate::read::object_cache::key;
+use crate::tests::*;
 
 fn object(value: u32) -> Vec<u8> {
     compile_bytes("a.o", "-xassembler", &format!(".data\n.globl x\nx: .long {value}\n"))

@@ -1,7 +1,7 @@
 //! Files that are not sound: the worst result is an error of one line.
 
-use crate::link::tests::*;
-use crate::link::verify::WRONG_IMAGE;
+use crate::tests::*;
+use crate::verify::WRONG_IMAGE;
 
 /// Reads and links a file with all passes.
 fn attempt(bytes: &[u8]) -> Result<Image> {

@@ -49,12 +49,12 @@ fn missing(page: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String>
 fn candidates(word: &str) -> Vec<String> {
     let is_path = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_/.-".contains(c);
     if word.contains('/') && word.ends_with(".rs") && word.chars().all(is_path) {
-        return vec![format!("src/{word}"), word.to_owned()];
+        return vec![format!("src/{word}"), format!("src/base/{word}"), word.to_owned()];
     }
     let Some((room, _)) = word.split_once("::") else { return Vec::new() };
-    if !Path::new(&format!("{}/src/{room}", root().display())).is_dir() {
-        return Vec::new();
-    }
+    // A room of the library, or of a package below it.
+    let is_room = |src: &&&str| Path::new(&format!("{}/{src}/{room}", root().display())).is_dir();
+    let Some(src) = ["src", "src/base"].iter().find(is_room) else { return Vec::new() };
     // What follows a type is in the type's file.
     let names: Vec<_> = word
         .split("::")
@@ -66,7 +66,7 @@ fn candidates(word: &str) -> Vec<String> {
     let parent = if is_type { module.clone() } else { names[..names.len() - 1].join("/") };
     [&module, &parent]
         .iter()
-        .flat_map(|path| [format!("src/{path}.rs"), format!("src/{path}/mod.rs")])
+        .flat_map(|path| [format!("{src}/{path}.rs"), format!("{src}/{path}/mod.rs")])
         .collect()
 }
 

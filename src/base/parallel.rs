@@ -14,11 +14,11 @@ use crate::sync::{AtomicU64, Ordering};
 
 /// How many threads share a piece of work.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Threads {
+pub struct Threads {
     /// The most of them; `None` for as many as the process has CPUs.
-    pub(crate) most: Option<NonZeroUsize>,
+    pub most: Option<NonZeroUsize>,
     /// The least work for each, in bytes to read or to write.
-    pub(crate) bytes_min: u64,
+    pub bytes_min: u64,
 }
 
 impl Default for Threads {
@@ -36,7 +36,7 @@ impl Threads {
     }
 
     /// `work` of each number below `items`, in their order. `weight` is about the bytes that all of it reads or writes.
-    pub(crate) fn map<T: Send>(
+    pub fn map<T: Send>(
         self,
         items: usize,
         weight: u64,
@@ -46,7 +46,7 @@ impl Threads {
     }
 
     /// As [`map`](Self::map), with a value of each thread's own, such as a buffer, which `work` gets for one item after another.
-    pub(crate) fn map_with<V, T: Send>(
+    pub fn map_with<V, T: Send>(
         self,
         items: usize,
         weight: u64,

@@ -28,6 +28,7 @@ const TYPE_DEPTH_MAX: usize = 64;
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::Declarations;
 ///
 /// let mut types = Declarations::new();

@@ -9,10 +9,12 @@ use crate::addr::PerProt;
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Lines in each ring of a lane; a power of two.
-pub(crate) const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
+#[doc(hidden)]
+pub const RING_LINES: usize = if cfg!(model) { 8 } else { 1024 };
 
 /// The largest part of a payload that one ring record carries; longer payloads take several records.
-pub(crate) const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
+#[doc(hidden)]
+pub const CHUNK_BYTES_MAX: usize = RING_LINES * 64 / 2;
 
 /// The bulk buffer of a lane, for payloads that do not fit a line. It takes memory only as far as it was used. A payload that
 /// does not fit it is sent in parts.
@@ -27,9 +29,10 @@ pub const CALL_DEPTH_MAX: u64 = 256;
 
 /// A nested handler leaves this much of its thread's stack free, or a quarter of a small stack. That is more than the frames of the
 /// handler and of its callees take.
-pub(crate) const STACK_RESERVE_BYTES: u64 = 128 << 10;
+#[doc(hidden)]
+pub const STACK_RESERVE_BYTES: u64 = 128 << 10;
 
-/// Calls that one [`Polled::poll`](crate::executor::Polled::poll) serves before it returns to the host's other work.
+/// Calls that one `Polled::poll` serves before it returns to the host's other work.
 pub const POLLED_CALLS_MAX: usize = 64;
 
 /// Lanes that one side of a session has open: one for each thread that calls, and for each call that timed out and still runs.
@@ -39,7 +42,7 @@ pub const LANES_MAX: usize = 1024;
 pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time in which an executor must start, unless
-/// [`ExecutorBuilder::start_timeout`](crate::controller::ExecutorBuilder::start_timeout) sets another.
+/// `ExecutorBuilder::start_timeout` sets another.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time in which an executor must end after its session, before it is killed.
@@ -48,7 +51,8 @@ pub const END_TIMEOUT: Duration = Duration::from_secs(2);
 pub const CORE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The same when it still runs a call that the host has abandoned, which may never return. Enough for a dealloc action that is short.
-pub(crate) const ABANDONED_TIMEOUT: Duration = Duration::from_millis(100);
+#[doc(hidden)]
+pub const ABANDONED_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Lanes on which threads of the executed program call the controller. Each has a thread in the controller.
 pub const REVERSE_LANES_MAX: usize = 64;
@@ -67,42 +71,51 @@ pub const TASK_THREADS_MAX: usize = 4096;
 pub const SEND_QUEUE_BYTES_MAX: usize = 4 << 20;
 
 /// How long a waiter polls before it sleeps in the kernel, unless
-/// [`ExecutorBuilder::spin`](crate::controller::ExecutorBuilder::spin) sets another time. About the time of a wake.
-pub(crate) const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
+/// `ExecutorBuilder::spin` sets another time. About the time of a wake.
+#[doc(hidden)]
+pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 
 /// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;
 
 /// Default sizes of the stripes of a slab: code, constants, data. When a slab is full, there is another, below it. Code of the first
 /// five or so reaches the libraries above them by 32-bit displacements. So does the code of a second one with 1.25 GiB of data.
-pub(crate) const SLAB_STRIPE_BYTES: PerProt<u64> =
+#[doc(hidden)]
+pub const SLAB_STRIPE_BYTES: PerProt<u64> =
     PerProt { code: 64 << 20, constants: 64 << 20, data: 128 << 20 };
 
 /// Slabs of a session. Each has a word in the first lane's segment, and is looked at by every search for an address.
-pub(crate) const SLABS_MAX: usize = if cfg!(model) { 2 } else { 64 };
+#[doc(hidden)]
+pub const SLABS_MAX: usize = if cfg!(model) { 2 } else { 64 };
 
 /// The largest stripe of a slab: its pages have numbers of 21 bits.
-pub(crate) const STRIPE_BYTES_MAX: u64 = ((1 << 21) - 1) * PAGE_BYTES;
+#[doc(hidden)]
+pub const STRIPE_BYTES_MAX: u64 = ((1 << 21) - 1) * PAGE_BYTES;
 
 /// How far code reaches by 32-bit displacements, less a margin for addends and the libraries.
-pub(crate) const SLAB_REACH_BYTES: u64 = (2 << 30) - (128 << 20);
+#[doc(hidden)]
+pub const SLAB_REACH_BYTES: u64 = (2 << 30) - (128 << 20);
 
 /// Zero fill up to this takes memory when it is linked; more takes memory when code touches it. About the size at which
 /// a system call costs less than zeroes.
-pub(crate) const STORED_ZERO_FILL_BYTES_MAX: u64 = 64 << 10;
+#[doc(hidden)]
+pub const STORED_ZERO_FILL_BYTES_MAX: u64 = 64 << 10;
 
 /// The largest region. Its page tables alone may take 128 MiB in each process.
 pub const REGION_BYTES_MAX: u64 = 64 << 30;
 
 /// Bytes of free pages of a session's private slabs that keep their memory for the next allocation.
-pub(crate) const KEPT_BYTES_MAX: u64 = 8 << 20;
+#[doc(hidden)]
+pub const KEPT_BYTES_MAX: u64 = 8 << 20;
 
 /// The static TLS reserve of the executor's program. Every thread has a copy of it, in its stack's
 /// mapping, and fills it when it starts.
-pub(crate) const STATIC_TLS_BYTES: usize = 64 << 10;
+#[doc(hidden)]
+pub const STATIC_TLS_BYTES: usize = 64 << 10;
 
 /// The largest static TLS reserve that an executor may offer.
-pub(crate) const STATIC_TLS_BYTES_MAX: u64 = 1 << 30;
+#[doc(hidden)]
+pub const STATIC_TLS_BYTES_MAX: u64 = 1 << 30;
 
 /// Arguments of a C function that is called by its type.
 pub const TYPED_ARGUMENTS_MAX: usize = 16;
@@ -119,32 +132,40 @@ pub const HANDLER_BYTES_MAX: usize = 1 << 20;
 pub const THREAD_MODULES_MAX: usize = 4096;
 
 /// Addresses below this one fit 32 bits, whether those are sign-extended or zero-extended.
-pub(crate) const LOW_ADDRESS_END: u64 = 1 << 31;
+#[doc(hidden)]
+pub const LOW_ADDRESS_END: u64 = 1 << 31;
 
 /// Default sizes of the stripes of a slab below 2 GiB, where there is a hole for it; otherwise it is smaller.
-pub(crate) const LOW_SLAB_STRIPE_BYTES: PerProt<u64> =
+#[doc(hidden)]
+pub const LOW_SLAB_STRIPE_BYTES: PerProt<u64> =
     PerProt { code: 64 << 20, constants: 64 << 20, data: 256 << 20 };
 
 /// Stack frames that are recorded of a crash.
-pub(crate) const CRASH_FRAMES_MAX: usize = 16;
+#[doc(hidden)]
+pub const CRASH_FRAMES_MAX: usize = 16;
 
 /// Bytes of the name of a published session: it is a column of a table.
-pub(crate) const PUBLISHED_NAME_BYTES_MAX: usize = 64;
+#[doc(hidden)]
+pub const PUBLISHED_NAME_BYTES_MAX: usize = 64;
 
 /// Executors of a published session that are shown. The calls of others are counted all the same.
-pub(crate) const PUBLISHED_EXECUTORS_MAX: usize = 256;
+#[doc(hidden)]
+pub const PUBLISHED_EXECUTORS_MAX: usize = 256;
 
 /// Published sessions of one host that a reader looks at: a host has one for each builder.
-pub(crate) const PUBLISHED_BY_HOST_MAX: usize = 64;
+#[doc(hidden)]
+pub const PUBLISHED_BY_HOST_MAX: usize = 64;
 
 /// Processes between an executor and the host that has started it: snapshots of copies of snapshots.
-pub(crate) const PUBLISHED_GENERATIONS_MAX: usize = 32;
+#[doc(hidden)]
+pub const PUBLISHED_GENERATIONS_MAX: usize = 32;
 
 /// Bytes of an out-of-band error message; a longer one is cut.
 pub const ERROR_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of all zero-filled sections of one link that hold relocations, and so have to be stored.
-pub(crate) const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
+#[doc(hidden)]
+pub const RELOCATED_ZERO_FILL_BYTES_MAX: u64 = 64 << 20;
 
 const _: () = assert!(RING_LINES.is_power_of_two());
 const _: () = assert!(ALIGNMENT_MAX.is_power_of_two() && ALIGNMENT_MAX >= PAGE_BYTES);

@@ -8,6 +8,7 @@ use super::signature::Signature;
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Declarations, Target, Type};
 ///
 /// let parameters = Declarations::new().parameters("double sum(const double *values, size_t)")?;
@@ -33,6 +34,7 @@ pub struct Parameter {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Declarations, Target};
 ///
 /// let parameters = Declarations::new().parameters("int puts(const char *)")?;
@@ -54,6 +56,7 @@ pub struct Pointee {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Declarations, Target, Type};
 ///
 /// let parameters = Declarations::new().parameters("void f(double (*rows)[3], struct closed *)")?;

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Struct, Type, Value};
 ///
 /// let point = Type::from(Struct::new("point").field("x", Type::F64).field("y", Type::F64));
@@ -140,7 +141,8 @@ impl Value {
     }
 
     /// Checks that it is a value of the type.
-    pub(crate) fn check(&self, kind: &Type) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(&self, kind: &Type) -> Result<()> {
         let is_one = match (self, kind) {
             (Value::Bool(_), Type::Bool)
             | (Value::I8(_), Type::I8)
@@ -190,7 +192,8 @@ impl Value {
     }
 
     /// True when the number is extended by ones.
-    pub(crate) fn is_negative(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_negative(&self) -> bool {
         match self {
             Value::I8(value) => *value < 0,
             Value::I16(value) => *value < 0,
@@ -200,7 +203,8 @@ impl Value {
     }
 
     /// Stores the value, which was [checked](Value::check), over zeros.
-    pub(crate) fn store(&self, kind: &Type, to: &mut [u8]) {
+    #[doc(hidden)]
+    pub fn store(&self, kind: &Type, to: &mut [u8]) {
         match (self, kind) {
             (Value::Fields(values), Type::Struct(one)) => {
                 for (value, field) in values.iter().zip(one.fields()) {

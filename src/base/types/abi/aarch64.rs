@@ -4,14 +4,14 @@ use super::{Piece, Place, Plan, RESULT_WORDS_MAX, Taken, eightbytes};
 use crate::types::layout::Type;
 
 /// The number of registers for integers and pointers: `x0` to `x7`.
-pub(crate) const INTEGERS: usize = 8;
+pub const INTEGERS: usize = 8;
 /// The number of registers for floating-point numbers: `v0` to `v7`.
-pub(crate) const FLOATS: usize = 8;
+pub const FLOATS: usize = 8;
 /// The words of the result registers: `x0`, `x1`, both halves of `v0`.
-pub(crate) const RESULT_WORDS: usize = 4;
+pub const RESULT_WORDS: usize = 4;
 /// The numbers of `x0` and `v0` among them, from 1.
-pub(crate) const INTEGER_RESULT: u8 = 1;
-pub(crate) const FLOAT_RESULT: u8 = 3;
+pub const INTEGER_RESULT: u8 = 1;
+pub const FLOAT_RESULT: u8 = 3;
 
 /// Places arguments and a result.
 pub(super) fn place(parameters: &[Type], result: Option<&Type>) -> Result<Plan, String> {

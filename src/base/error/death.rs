@@ -9,20 +9,6 @@ use std::fmt;
 ///
 /// The dying process itself wrote everything else. Take it as a hint: hostile code in the executor can write all that its crash
 /// handler writes.
-///
-/// # Examples
-///
-/// ```
-/// use farcall::controller::ExecutorBuilder;
-///
-/// farcall::executor::run_if_spawned();
-/// let controller = ExecutorBuilder::new().this_program().start()?;
-/// controller.kill_handle().kill();
-/// let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("the executor is dead");
-/// let death = error.death().expect("the kernel says how");
-/// assert_eq!(death.to_string(), "executor died by SIGKILL");
-/// # Ok::<(), farcall::Error>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Death {
     /// The status given to `exit`, when the process ended by itself.
@@ -43,7 +29,7 @@ pub struct Death {
     pub backtrace: Vec<String>,
     /// True when the fault lies at the end of the thread's stack.
     pub stack_overflow: bool,
-    /// The limit of the executor's [`Confinement`](crate::controller::Confinement) that ended the process: "CPU limit of 2 s". For
+    /// The limit of the executor's `Confinement` that ended the process: "CPU limit of 2 s". For
     /// memory it means that less than an eighth of the limit was left at the crash.
     pub limit: Option<String>,
 }
@@ -79,10 +65,46 @@ impl fmt::Display for Death {
     }
 }
 
+/// The names of Linux's signals, from 1. No library is named for them: the linker depends on this package.
+const SIGNALS: [&str; 31] = [
+    "SIGHUP",
+    "SIGINT",
+    "SIGQUIT",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGKILL",
+    "SIGUSR1",
+    "SIGSEGV",
+    "SIGUSR2",
+    "SIGPIPE",
+    "SIGALRM",
+    "SIGTERM",
+    "SIGSTKFLT",
+    "SIGCHLD",
+    "SIGCONT",
+    "SIGSTOP",
+    "SIGTSTP",
+    "SIGTTIN",
+    "SIGTTOU",
+    "SIGURG",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGWINCH",
+    "SIGIO",
+    "SIGPWR",
+    "SIGSYS",
+];
+
 /// Writes the name of a signal, "SIGSEGV", or "signal 47" for one without a name. Allocates nothing.
 fn write_signal(f: &mut fmt::Formatter<'_>, signal: i32) -> fmt::Result {
-    match nix::sys::signal::Signal::try_from(signal) {
-        Ok(signal) => f.write_str(signal.as_str()),
-        Err(_) => write!(f, "signal {signal}"),
+    let index = usize::try_from(signal).ok().and_then(|number| number.checked_sub(1));
+    match index.and_then(|index| SIGNALS.get(index)) {
+        Some(name) => f.write_str(name),
+        None => write!(f, "signal {signal}"),
     }
 }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Signature, Type};
 ///
 /// let scale: Signature = "double scale(long count, double unit)".parse()?;
@@ -91,7 +92,8 @@ impl Signature {
     }
 
     /// Checks the arguments of a call.
-    pub(crate) fn check(&self, arguments: &[Value]) -> Result<()> {
+    #[doc(hidden)]
+    pub fn check(&self, arguments: &[Value]) -> Result<()> {
         let (due, given) = (self.parameters.len(), arguments.len());
         if due != given {
             return Err(mismatch(format!("{self}: expected {due} arguments, given {given}")));

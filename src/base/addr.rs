@@ -10,6 +10,7 @@ use std::ops::{Index, IndexMut};
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::ExecutorAddr;
 ///
 /// let address = ExecutorAddr::new(0x1000);
@@ -70,6 +71,7 @@ impl fmt::Debug for ExecutorAddr {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::{AddrRange, ExecutorAddr};
 ///
 /// let page = AddrRange::sized(ExecutorAddr::new(0x1000), 0x1000).expect("it ends in the address space");
@@ -120,6 +122,7 @@ impl AddrRange {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::Prot;
 ///
 /// assert_eq!(Prot::ALL.map(Prot::index), [0, 1, 2]);
@@ -151,6 +154,7 @@ impl Prot {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::{PerProt, Prot};
 ///
 /// let mut bytes = PerProt { code: 16, ..PerProt::default() };

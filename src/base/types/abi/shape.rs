@@ -11,14 +11,14 @@
 use super::{FLOAT_RESULT, INTEGER_RESULT, RESULT_WORDS_MAX};
 
 /// In place of a register's number: the result is stored to memory whose address is an argument.
-pub(crate) const IN_MEMORY: u8 = 15;
+pub const IN_MEMORY: u8 = 15;
 
 /// The shape of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape(u64);
 
 impl Shape {
-    pub(crate) const fn new(
+    pub const fn new(
         integers: u8,
         floats: u8,
         wide: u8,
@@ -31,51 +31,51 @@ impl Shape {
         Self(u64::from_le_bytes(bytes))
     }
 
-    pub(crate) const fn from_word(word: u64) -> Self {
+    pub const fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    pub(crate) const fn word(self) -> u64 {
+    pub const fn word(self) -> u64 {
         self.0
     }
 
-    pub(crate) const fn integers(self) -> usize {
+    pub const fn integers(self) -> usize {
         self.0.to_le_bytes()[0] as usize
     }
 
-    pub(crate) const fn floats(self) -> usize {
+    pub const fn floats(self) -> usize {
         self.0.to_le_bytes()[1] as usize
     }
 
     /// The bits of the registers that take two words.
-    pub(crate) const fn wide(self) -> u8 {
+    pub const fn wide(self) -> u8 {
         self.0.to_le_bytes()[2]
     }
 
-    pub(crate) const fn results(self) -> [u8; RESULT_WORDS_MAX] {
+    pub const fn results(self) -> [u8; RESULT_WORDS_MAX] {
         let [_, _, _, ab, cd, ..] = self.0.to_le_bytes();
         [ab & 15, ab >> 4, cd & 15, cd >> 4]
     }
 
-    pub(crate) const fn result_bytes(self) -> u16 {
+    pub const fn result_bytes(self) -> u16 {
         let [.., low, high] = self.0.to_le_bytes();
         u16::from_le_bytes([low, high])
     }
 
     /// Words of a call that go to registers.
-    pub(crate) const fn register_words(self) -> usize {
+    pub const fn register_words(self) -> usize {
         self.integers() + self.floats() + self.wide().count_ones() as usize
     }
 
     /// The numbers of integer and floating-point registers in use, as bits 15..0.
-    pub(crate) const fn counts(self) -> usize {
+    pub const fn counts(self) -> usize {
         self.integers() | self.floats() << 8
     }
 
     /// Whether no register takes two words, and the result is the first register of a kind: true for a floating-point number. Most
     /// calls are so. `None` for others.
     #[inline]
-    pub(crate) const fn scalar(self) -> Option<bool> {
+    pub const fn scalar(self) -> Option<bool> {
         const INTEGER: u64 = (INTEGER_RESULT as u64) << 8;
         const FLOAT: u64 = (FLOAT_RESULT as u64) << 8;
         match self.0 >> 16 {

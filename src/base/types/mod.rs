@@ -12,7 +12,8 @@
 //! Invariant: no text and no type makes this room panic, hang, or take memory beyond the text's size.
 #![forbid(unsafe_code)]
 
-pub(crate) mod abi;
+#[doc(hidden)]
+pub mod abi;
 mod declarations;
 mod layout;
 mod parameter;

@@ -7,42 +7,42 @@ use std::time::{Duration, Instant};
 
 /// The moment at which a wait times out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Deadline(Option<Instant>);
+pub struct Deadline(Option<Instant>);
 
 impl Deadline {
     /// The wait lasts until it succeeds or the session ends.
-    pub(crate) const SESSION_END: Self = Self(None);
+    pub const SESSION_END: Self = Self(None);
 
     /// The wait times out `timeout` from now. A `timeout` that the clock cannot represent is no limit.
-    pub(crate) fn after(timeout: Duration) -> Self {
+    pub fn after(timeout: Duration) -> Self {
         Self(Instant::now().checked_add(timeout))
     }
 
     /// The wait times out at once, unless its condition is already met.
-    pub(crate) fn now() -> Self {
+    pub fn now() -> Self {
         Self(Some(Instant::now()))
     }
 
     /// The time left; `None` without a limit.
     #[inline]
-    pub(crate) fn left(self) -> Option<Duration> {
+    pub fn left(self) -> Option<Duration> {
         self.0.map(|instant| instant.saturating_duration_since(Instant::now()))
     }
 
     /// The time left at `now`; `None` without a limit.
     #[inline]
-    pub(crate) fn left_at(self, now: Instant) -> Option<Duration> {
+    pub fn left_at(self, now: Instant) -> Option<Duration> {
         self.0.map(|instant| instant.saturating_duration_since(now))
     }
 
     /// True when the deadline has passed.
     #[inline]
-    pub(crate) fn has_passed(self) -> bool {
+    pub fn has_passed(self) -> bool {
         self.0.is_some_and(|instant| Instant::now() >= instant)
     }
 
     /// The earlier of this deadline and `timeout` from now.
-    pub(crate) fn or_after(self, timeout: Duration) -> Self {
+    pub fn or_after(self, timeout: Duration) -> Self {
         let other = Self::after(timeout);
         match (self.0, other.0) {
             (Some(one), Some(two)) => Self(Some(one.min(two))),

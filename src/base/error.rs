@@ -23,12 +23,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::ErrorKind;
-/// use farcall::link::ObjectFile;
+/// use farcall::types::Signature;
 ///
-/// let error = ObjectFile::parse("a.o", b"text".to_vec()).expect_err("this is no object");
-/// assert_eq!(error.kind(), ErrorKind::Link);
-/// assert!(error.to_string().starts_with("a.o: not an ELF file"));
+/// let error = "union u f(void)".parse::<Signature>().expect_err("unions are not passed by value");
+/// assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+/// assert!(error.to_string().contains("pass an address"), "{error}");
 /// ```
 #[derive(Clone)]
 pub struct Error(Box<Repr>);
@@ -43,7 +44,8 @@ struct Repr {
 }
 
 /// The message of a caught panic, as "panicked: ...", to follow the name of the code that panicked.
-pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> String {
+#[doc(hidden)]
+pub fn panicked(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     let text = format!("panicked: {}", text.unwrap_or("no message"));
@@ -52,7 +54,8 @@ pub(crate) fn panicked(panic: Box<dyn Any + Send>) -> String {
 }
 
 /// Drops the payload of a caught panic. Its type is unknown, so its destructor may panic too; that panic goes no further.
-pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
+#[doc(hidden)]
+pub fn drop_panic(panic: Box<dyn Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         // Leaked, since its destructor may panic again, without end.
         std::mem::forget(another);
@@ -64,6 +67,7 @@ pub(crate) fn drop_panic(panic: Box<dyn Any + Send>) {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::{Error, ErrorKind};
 ///
 /// fn is_worth_a_retry(error: &Error) -> bool {
@@ -122,7 +126,8 @@ pub enum ErrorKind {
 /// Constructors from a message, one for each kind that needs no more.
 macro_rules! constructors {
     ($($name:ident: $kind:ident,)*) => {$(
-        pub(crate) fn $name(message: impl Into<String>) -> Self {
+        #[doc(hidden)]
+        pub fn $name(message: impl Into<String>) -> Self {
             Self::new(ErrorKind::$kind, message)
         }
     )*};
@@ -146,6 +151,7 @@ impl Error {
     /// # Examples
     ///
     /// ```
+    /// # use farcall_base as farcall;
     /// use farcall::{Error, ErrorKind};
     ///
     /// let error = Error::new(ErrorKind::InvalidArgument, "a name is missing");
@@ -174,12 +180,14 @@ impl Error {
         self.0.kind
     }
 
-    pub(crate) fn symbols_not_found(symbols: Vec<String>) -> Self {
+    #[doc(hidden)]
+    pub fn symbols_not_found(symbols: Vec<String>) -> Self {
         Self::symbols_error(ErrorKind::SymbolsNotFound, "undefined symbols", symbols)
     }
 
     /// `what` goes in front of the names.
-    pub(crate) fn symbols_error(
+    #[doc(hidden)]
+    pub fn symbols_error(
         kind: ErrorKind,
         what: impl fmt::Display,
         mut symbols: Vec<String>,
@@ -192,7 +200,8 @@ impl Error {
     }
 
     /// The symbols that failed for one `reason`, as pairs of a dylib's name and a symbol.
-    pub(crate) fn failed_to_materialize<'a>(
+    #[doc(hidden)]
+    pub fn failed_to_materialize<'a>(
         reason: &str,
         symbols: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Self {
@@ -210,21 +219,25 @@ impl Error {
         error
     }
 
-    pub(crate) fn tracker_defunct() -> Self {
+    #[doc(hidden)]
+    pub fn tracker_defunct() -> Self {
         Self::new(ErrorKind::TrackerDefunct, "the resource tracker was removed meanwhile")
     }
 
-    pub(crate) fn dylib_defunct(name: &str) -> Self {
+    #[doc(hidden)]
+    pub fn dylib_defunct(name: &str) -> Self {
         Self::new(ErrorKind::DylibDefunct, format!("the dylib {name} was removed"))
     }
 
-    pub(crate) fn died(death: Death) -> Self {
+    #[doc(hidden)]
+    pub fn died(death: Death) -> Self {
         let mut error = Self::new(ErrorKind::Died, death.to_string());
         error.0.death = Some(death);
         error
     }
 
-    pub(crate) fn os(what: impl Into<String>, cause: impl Into<std::io::Error>) -> Self {
+    #[doc(hidden)]
+    pub fn os(what: impl Into<String>, cause: impl Into<std::io::Error>) -> Self {
         let cause = cause.into();
         let mut error = Self::new(ErrorKind::Os, format!("{}: {cause}", what.into()));
         error.0.source = Some(Arc::new(cause));
@@ -232,25 +245,29 @@ impl Error {
     }
 
     /// The same error with `what`, the operation under way, in front of its message.
-    pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
+    #[doc(hidden)]
+    pub fn during(mut self, what: impl fmt::Display) -> Self {
         self.0.message = format!("{what}: {}", self.0.message);
         self
     }
 
     /// The same error with another one's message behind its own.
-    pub(crate) fn and(mut self, other: &Error) -> Self {
+    #[doc(hidden)]
+    pub fn and(mut self, other: &Error) -> Self {
         self.0.message = format!("{}; {}", self.0.message, other.0.message);
         self
     }
 
     /// The same error, with another one's message behind its own, and with the death that the other one reports.
-    pub(crate) fn with_death_of(mut self, other: &Error) -> Self {
+    #[doc(hidden)]
+    pub fn with_death_of(mut self, other: &Error) -> Self {
         self.0.death = other.0.death.clone();
         self.and(other)
     }
 
     /// Both outcomes as one.
-    pub(crate) fn join(first: Result<()>, second: Result<()>) -> Result<()> {
+    #[doc(hidden)]
+    pub fn join(first: Result<()>, second: Result<()>) -> Result<()> {
         match (first, second) {
             (Err(first), Err(second)) => Err(first.and(&second)),
             (first, second) => first.and(second),
@@ -367,8 +384,9 @@ mod tests {
 
     #[test]
     fn an_error_of_the_system_keeps_its_code() {
-        let error = Error::os("reading", std::io::Error::from_raw_os_error(libc::ENOENT));
-        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+        const ENOENT: i32 = 2;
+        let error = Error::os("reading", std::io::Error::from_raw_os_error(ENOENT));
+        assert_eq!(error.raw_os_error(), Some(ENOENT));
         assert!(
             error.kind() == ErrorKind::Os && error.to_string().starts_with("reading: "),
             "{error}"

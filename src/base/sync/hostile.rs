@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::Ordering;
 
 /// Answers for the words of a segment. Its own accesses to them call it again, unless it makes them [`aside`].
-pub(crate) trait Liar {
+pub trait Liar {
     /// The value that a load of `word`, which has this number, returns.
     fn look(&self, number: usize, word: &AtomicU64) -> u64;
 
@@ -27,20 +27,20 @@ thread_local! {
 }
 
 /// From now on `liar` answers for `words` on this thread, in place of the liar before.
-pub(crate) fn answer_for(words: &[AtomicU64], liar: Rc<dyn Liar>) {
+pub fn answer_for(words: &[AtomicU64], liar: Rc<dyn Liar>) {
     let Range { start, end } = words.as_ptr_range();
     WORDS.set((start.addr(), end.addr()));
     LIAR.set(Some(liar));
 }
 
 /// From now on all words of this thread are ordinary.
-pub(crate) fn be_honest() {
+pub fn be_honest() {
     WORDS.set((0, 0));
     drop(LIAR.take());
 }
 
 /// Does `work` without the liar.
-pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
+pub fn aside<R>(work: impl FnOnce() -> R) -> R {
     let words = WORDS.replace((0, 0));
     let result = work();
     WORDS.set(words);
@@ -50,10 +50,10 @@ pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
 /// A 64-bit atomic word, with the functions of the standard library's that are used.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub(crate) struct AtomicU64(std::sync::atomic::AtomicU64);
+pub struct AtomicU64(std::sync::atomic::AtomicU64);
 
 impl AtomicU64 {
-    pub(crate) const fn new(value: u64) -> Self {
+    pub const fn new(value: u64) -> Self {
         Self(std::sync::atomic::AtomicU64::new(value))
     }
 
@@ -68,21 +68,21 @@ impl AtomicU64 {
         Some(((address - start) / size_of::<Self>(), liar))
     }
 
-    pub(crate) fn load(&self, order: Ordering) -> u64 {
+    pub fn load(&self, order: Ordering) -> u64 {
         match self.liar() {
             Some((number, liar)) => liar.look(number, self),
             None => self.0.load(order),
         }
     }
 
-    pub(crate) fn store(&self, value: u64, order: Ordering) {
+    pub fn store(&self, value: u64, order: Ordering) {
         self.0.store(value, order);
         if let Some((number, liar)) = self.liar() {
             liar.written(number);
         }
     }
 
-    pub(crate) fn swap(&self, value: u64, order: Ordering) -> u64 {
+    pub fn swap(&self, value: u64, order: Ordering) -> u64 {
         let Some((number, liar)) = self.liar() else { return self.0.swap(value, order) };
         let old = liar.look(number, self);
         self.0.store(value, Ordering::Relaxed);
@@ -90,23 +90,23 @@ impl AtomicU64 {
         old
     }
 
-    pub(crate) fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
+    pub fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
         self.0.fetch_or(bits, order)
     }
 
-    pub(crate) fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
+    pub fn fetch_add(&self, more: u64, order: Ordering) -> u64 {
         self.0.fetch_add(more, order)
     }
 
-    pub(crate) fn fetch_max(&self, other: u64, order: Ordering) -> u64 {
+    pub fn fetch_max(&self, other: u64, order: Ordering) -> u64 {
         self.0.fetch_max(other, order)
     }
 
-    pub(crate) fn fetch_sub(&self, less: u64, order: Ordering) -> u64 {
+    pub fn fetch_sub(&self, less: u64, order: Ordering) -> u64 {
         self.0.fetch_sub(less, order)
     }
 
-    pub(crate) fn compare_exchange(
+    pub fn compare_exchange(
         &self,
         current: u64,
         new: u64,
@@ -125,7 +125,7 @@ impl AtomicU64 {
     }
 
     /// Tells the liar, if there is one, that a thread is about to sleep on this word.
-    pub(crate) fn sleep(&self) {
+    pub fn sleep(&self) {
         if let Some((number, liar)) = self.liar() {
             liar.asleep(number);
         }

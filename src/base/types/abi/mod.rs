@@ -16,8 +16,8 @@ use aarch64 as native;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as native;
 
-pub(crate) use native::{FLOAT_RESULT, FLOATS, INTEGER_RESULT, INTEGERS, RESULT_WORDS};
-pub(crate) use shape::{IN_MEMORY, Shape};
+pub use native::{FLOAT_RESULT, FLOATS, INTEGER_RESULT, INTEGERS, RESULT_WORDS};
+pub use shape::{IN_MEMORY, Shape};
 
 use super::layout::Type;
 use super::signature::Signature;
@@ -25,12 +25,12 @@ use crate::error::{Error, Result};
 use crate::limits::{BY_VALUE_BYTES_MAX, TYPED_ARGUMENTS_MAX};
 
 /// Bytes of a word of a call.
-pub(crate) const WORD_BYTES: usize = 8;
+pub const WORD_BYTES: usize = 8;
 /// Words of a result that comes in registers.
-pub(crate) const RESULT_WORDS_MAX: usize = 4;
+pub const RESULT_WORDS_MAX: usize = 4;
 /// Where a word of an argument goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     Integer(u8),
     Float(u8),
     /// The upper half of a floating-point register.
@@ -40,29 +40,29 @@ pub(crate) enum Place {
 
 /// A part of a value that is one word of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub struct Piece {
     /// Where it starts in the value, and its size, up to [`WORD_BYTES`].
-    pub(crate) offset: u16,
-    pub(crate) bytes: u8,
+    pub offset: u16,
+    pub bytes: u8,
     /// The number of the word.
-    pub(crate) word: u16,
+    pub word: u16,
 }
 
 /// A function's calls, placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) shape: Shape,
+pub struct Plan {
+    pub shape: Shape,
     /// Words of a call.
-    pub(crate) words: usize,
+    pub words: usize,
     /// The pieces of each argument.
-    pub(crate) arguments: Vec<Vec<Piece>>,
+    pub arguments: Vec<Vec<Piece>>,
     /// The pieces of a result in registers; the words are those of the answer.
-    pub(crate) result: Vec<Piece>,
+    pub result: Vec<Piece>,
 }
 
 /// Which register numbers are taken while a call is placed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
+pub struct Taken {
     integers: u8,
     floats: u8,
     wide: u8,
@@ -131,10 +131,7 @@ impl Taken {
 }
 
 /// The shape of a call of numbers, and the word of each.
-pub(crate) const fn scalars<const N: usize>(
-    floats: [bool; N],
-    returns_float: bool,
-) -> (Shape, [u16; N]) {
+pub const fn scalars<const N: usize>(floats: [bool; N], returns_float: bool) -> (Shape, [u16; N]) {
     let (mut taken, mut at) = (Taken::NONE, 0);
     let mut places = [Place::Stack(0); N];
     while at < N {
@@ -163,7 +160,7 @@ impl Taken {
 /// # Errors
 ///
 /// When C has no such function, or it has more arguments or larger structures than calls may have.
-pub(crate) fn place(signature: &Signature) -> Result<Plan> {
+pub fn place(signature: &Signature) -> Result<Plan> {
     let refuse = |why: String| Err(Error::invalid(format!("{signature}: {why}")));
     let parameters = signature.parameters();
     if parameters.len() > TYPED_ARGUMENTS_MAX {

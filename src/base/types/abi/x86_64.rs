@@ -7,14 +7,14 @@ use super::{IN_MEMORY, Piece, Place, Plan, RESULT_WORDS_MAX, Taken, WORD_BYTES, 
 use crate::types::layout::Type;
 
 /// The number of registers for integers and pointers: `rdi`, `rsi`, `rdx`, `rcx`, `r8`, `r9`.
-pub(crate) const INTEGERS: usize = 6;
+pub const INTEGERS: usize = 6;
 /// The number of registers for floating-point numbers: `xmm0` to `xmm7`.
-pub(crate) const FLOATS: usize = 8;
+pub const FLOATS: usize = 8;
 /// The words of the result registers: `rax`, `rdx`, both halves of `xmm0`, both of `xmm1`.
-pub(crate) const RESULT_WORDS: usize = 6;
+pub const RESULT_WORDS: usize = 6;
 /// The numbers of `rax` and `xmm0` among them, from 1.
-pub(crate) const INTEGER_RESULT: u8 = 1;
-pub(crate) const FLOAT_RESULT: u8 = 3;
+pub const INTEGER_RESULT: u8 = 1;
+pub const FLOAT_RESULT: u8 = 3;
 
 /// The largest structure in registers.
 const IN_REGISTERS_BYTES_MAX: usize = 16;

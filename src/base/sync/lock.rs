@@ -16,36 +16,36 @@ use shuttle::sync as locks;
 
 /// A lock around a value, as [`std::sync::Mutex`].
 #[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(locks::Mutex<T>);
+pub struct Mutex<T>(locks::Mutex<T>);
 
 /// The right to use the value of a [`Mutex`].
 #[derive(Debug)]
-pub(crate) struct MutexGuard<'a, T>(locks::MutexGuard<'a, T>);
+pub struct MutexGuard<'a, T>(locks::MutexGuard<'a, T>);
 
 /// Threads that wait for a change of a value behind a [`Mutex`], as [`std::sync::Condvar`].
 #[derive(Debug, Default)]
-pub(crate) struct Condvar(locks::Condvar);
+pub struct Condvar(locks::Condvar);
 
 impl<T> Mutex<T> {
     #[cfg(not(loom))]
-    pub(crate) const fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Self(locks::Mutex::new(value))
     }
 
     #[cfg(loom)]
-    pub(crate) fn new(value: T) -> Self {
+    pub fn new(value: T) -> Self {
         Self(locks::Mutex::new(value))
     }
 
     /// Waits for the lock.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(self.0.lock().unwrap_or_else(|poison| poison.into_inner()))
     }
 
     /// Takes the lock if no thread has it.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(MutexGuard(guard)),
             Err(TryLockError::Poisoned(poison)) => Some(MutexGuard(poison.into_inner())),
@@ -53,12 +53,12 @@ impl<T> Mutex<T> {
         }
     }
 
-    pub(crate) fn get_mut(&mut self) -> &mut T {
+    pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(|poison| poison.into_inner())
     }
 
     #[cfg(model)]
-    pub(crate) fn into_inner(self) -> T {
+    pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(|poison| poison.into_inner())
     }
 }
@@ -81,30 +81,30 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 
 impl Condvar {
     #[cfg(not(loom))]
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self(locks::Condvar::new())
     }
 
     #[cfg(loom)]
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(locks::Condvar::new())
     }
 
-    pub(crate) fn notify_one(&self) {
+    pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    pub(crate) fn notify_all(&self) {
+    pub fn notify_all(&self) {
         self.0.notify_all();
     }
 
     /// Releases the lock, waits until notified, and takes the lock again. May return early for any reason.
-    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         MutexGuard(self.0.wait(guard.0).unwrap_or_else(|poison| poison.into_inner()))
     }
 
     /// As [`Condvar::wait`], for at most `timeout`; true when that has passed.
-    pub(crate) fn wait_timeout<'a, T>(
+    pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
         timeout: Duration,
@@ -115,7 +115,7 @@ impl Condvar {
     }
 
     /// Waits while `goes_on` is true of the value.
-    pub(crate) fn wait_while<'a, T>(
+    pub fn wait_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
         mut goes_on: impl FnMut(&mut T) -> bool,
@@ -128,7 +128,7 @@ impl Condvar {
 
     /// As [`Condvar::wait_while`], for at most `timeout`.
     #[cfg(not(model))]
-    pub(crate) fn wait_timeout_while<'a, T>(
+    pub fn wait_timeout_while<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
         timeout: Duration,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Struct, Type};
 ///
 /// let point = Type::from(Struct::new("point").field("x", Type::F64).field("y", Type::F64));
@@ -60,6 +61,7 @@ pub enum Type {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Struct, Type};
 ///
 /// let packet = Struct::new("packet")
@@ -88,6 +90,7 @@ pub struct Struct {
 /// # Examples
 ///
 /// ```
+/// # use farcall_base as farcall;
 /// use farcall::types::{Struct, Type};
 ///
 /// let point = Struct::new("point").field("x", Type::F64).field("y", Type::F64);
@@ -125,7 +128,8 @@ impl Type {
     }
 
     /// Whether it counts: an integer or a pointer, but no `bool`.
-    pub(crate) fn is_integer_or_pointer(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_integer_or_pointer(&self) -> bool {
         match self {
             Type::I8 | Type::U8 | Type::I16 | Type::U16 => true,
             Type::I32 | Type::U32 | Type::I64 | Type::U64 | Type::Pointer => true,
@@ -162,7 +166,8 @@ impl Type {
     }
 
     /// Whether a value of it has bytes, and all parts of it have.
-    pub(crate) fn is_whole(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_whole(&self) -> bool {
         match self {
             Type::Struct(one) => one.is_whole && !one.fields.is_empty(),
             Type::Array(element, count) => *count > 0 && element.is_whole(),
@@ -180,17 +185,15 @@ impl Type {
     }
 
     /// Whether it is `float` or `double`.
-    pub(crate) fn is_float(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_float(&self) -> bool {
         matches!(self, Type::F32 | Type::F64)
     }
 
     /// Calls `visit` with each number in it that is no structure and no array, and the number's offset. Ends when `visit` returns
     /// false.
-    pub(crate) fn each_number(
-        &self,
-        offset: usize,
-        visit: &mut impl FnMut(&Type, usize) -> bool,
-    ) -> bool {
+    #[doc(hidden)]
+    pub fn each_number(&self, offset: usize, visit: &mut impl FnMut(&Type, usize) -> bool) -> bool {
         match self {
             Type::Struct(one) => one
                 .fields
