@@ -18,7 +18,7 @@ use pyo3::{PyTraverseError, PyVisit};
 use crate::array::{Heap, Memory};
 use crate::callback::definitions::Definitions;
 use crate::error;
-use crate::function::seconds;
+use crate::wait::seconds;
 
 /// How long a killed process may take to end.
 const KILL_TIME: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ use crate::callback::definitions::Definitions;
 use crate::executor::Shared;
 use crate::prototype::{Parameter, Prototype};
 use crate::value::to_python;
-use crate::wait::{self, Called, Cancellation};
+use crate::wait::{self, Called, Cancellation, seconds};
 use crate::{callback, error, future};
 
 /// A C function. Calling it waits for its result, without the interpreter's lock. Any thread may call it.
@@ -109,16 +109,6 @@ impl Function {
         let timeout: Option<f64> = keywords.as_any().get_item("timeout")?.extract()?;
         timeout.map(seconds).transpose()
     }
-}
-
-/// A number of seconds as a time.
-///
-/// # Errors
-///
-/// `ValueError` when it is negative, or no number.
-pub(crate) fn seconds(number: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(number)
-        .map_err(|_| PyValueError::new_err(format!("{number} is no number of seconds")))
 }
 
 #[pymethods]

@@ -9,12 +9,23 @@ use std::time::{Duration, Instant};
 use farcall::controller::{Function, SupervisedFunction};
 use farcall::types::{Signature, Value};
 use farcall::{Error, ErrorKind, Result};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::{callback, error};
 
 /// How often a waiting call asks for signals.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// A number of seconds as a time.
+///
+/// # Errors
+///
+/// `ValueError` when it is negative, or no number.
+pub(crate) fn seconds(number: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(number)
+        .map_err(|_| PyValueError::new_err(format!("{number} is no number of seconds")))
+}
 
 /// Whether a waiting call is to end.
 #[pyclass(frozen, module = "farcall._farcall")]

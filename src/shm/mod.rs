@@ -11,6 +11,8 @@
 mod bulk;
 #[cfg(not(model))]
 mod holder;
+#[cfg(not(model))]
+mod mapping;
 #[cfg(model)]
 mod model;
 #[cfg(feature = "named-segment")]

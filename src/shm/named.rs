@@ -6,7 +6,6 @@
 //!
 //! Invariant: names are made, opened and removed only under the [`Names`] lock, which ends with its holder.
 
-use std::fmt;
 use std::fs::{File, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +13,8 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use shared_memory::{Shmem, ShmemConf, ShmemError};
 
-use super::segment::{Map, Segment};
+use super::mapping::{Map, NamedMapping};
+use super::segment::Segment;
 use crate::error::{Error, Result};
 
 /// The directory of all names.
@@ -25,30 +25,6 @@ const PREFIX: &str = "farcall-";
 
 /// How long another process may hold the lock.
 const LOCK_MAX: Duration = Duration::from_secs(2);
-
-/// The mapping of a named segment.
-pub(super) struct Mapping(Shmem);
-
-// SAFETY: it holds the address, the size and the descriptor of a mapping, none of which belongs to a thread.
-unsafe impl Send for Mapping {}
-// SAFETY: as above; it does not change after it was made.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    pub(super) fn start(&self) -> *mut u8 {
-        self.0.as_ptr()
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.0.len()
-    }
-}
-
-impl fmt::Debug for Mapping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes named {}", self.0.len(), self.0.get_os_id())
-    }
-}
 
 /// The state of a name.
 #[derive(Debug)]
@@ -138,7 +114,7 @@ impl Names {
         let path = format!("{DIRECTORY}/{PREFIX}{name}");
         let file = File::options().read(true).write(true).open(&path);
         let file = file.map_err(|error| Error::os(format!("opening {path}"), error))?;
-        Ok(Segment::new(file.into(), Map::Named(Mapping(mapped))))
+        Ok(Segment::new(file.into(), Map::Named(NamedMapping(mapped))))
     }
 }
 

@@ -6,9 +6,10 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::MmapOptions;
 use nix::fcntl::SealFlag;
 
+use super::mapping::Map;
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
 use crate::sys::cpu;
@@ -30,34 +31,6 @@ pub(crate) struct Segment {
     /// `None` after [`Segment::take_file`].
     file: Option<Identified>,
     map: Map,
-}
-
-/// The owner of a segment's mapping.
-#[derive(Debug)]
-pub(super) enum Map {
-    Own(MmapRaw),
-    #[cfg(feature = "named-segment")]
-    Named(super::named::Mapping),
-}
-
-impl Map {
-    #[inline]
-    fn start(&self) -> *mut u8 {
-        match self {
-            Self::Own(map) => map.as_mut_ptr(),
-            #[cfg(feature = "named-segment")]
-            Self::Named(map) => map.start(),
-        }
-    }
-
-    #[inline]
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Own(map) => map.len(),
-            #[cfg(feature = "named-segment")]
-            Self::Named(map) => map.bytes(),
-        }
-    }
 }
 
 impl Segment {

@@ -7,6 +7,7 @@
 
 mod advice;
 mod bench;
+mod death;
 mod demo;
 mod doctor;
 mod manual;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use signal_hook::consts::SIGPIPE;
 
-use crate::run::signals;
+use crate::death;
 
 /// How the help of the whole command ends.
 pub(crate) const OF_ALL: &str = "\
@@ -146,7 +146,7 @@ impl Failure {
             eprintln!("farcall: {}", self.message);
         }
         if let Some(signal) = self.signal {
-            signals::die_by(signal);
+            death::die_by(signal);
         }
         self.status
     }

@@ -8,8 +8,8 @@ pub(crate) mod slice;
 
 use std::fmt;
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The machine of a contest, and its time.
@@ -43,9 +43,7 @@ impl Machine {
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
             kernel: first_word(&read("/proc/sys/kernel/osrelease")).unwrap_or_else(unknown),
             load: first_word(&read("/proc/loadavg")).unwrap_or_else(unknown),
-            date: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or_else(|_| unknown(), |since| utc(since.as_secs())),
+            date: date(Timestamp::now()),
         }
     }
 
@@ -84,32 +82,9 @@ fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
     Some(line.split_once(':')?.1.trim())
 }
 
-/// A time in seconds since 1970 as a date of the Gregorian calendar, to the minute.
-fn utc(seconds: u64) -> String {
-    let (mut days, minutes) = (seconds / 86_400, seconds / 60 % 1_440);
-    let mut year = 1970;
-    loop {
-        let length = if is_leap(year) { 366 } else { 365 };
-        if days < length {
-            break;
-        }
-        days -= length;
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02} {:02}:{:02} UTC", days + 1, minutes / 60, minutes % 60)
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+/// A time as a date of the Gregorian calendar, UTC, to the minute.
+fn date(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 #[cfg(test)]
@@ -118,11 +93,10 @@ mod tests {
 
     #[test]
     fn dates() {
-        assert_eq!(utc(0), "1970-01-01 00:00 UTC");
-        assert_eq!(utc(951_782_399), "2000-02-28 23:59 UTC");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00 UTC");
-        assert_eq!(utc(1_735_689_599), "2024-12-31 23:59 UTC");
-        assert_eq!(utc(4_107_542_400), "2100-03-01 00:00 UTC");
+        let date = |seconds| date(Timestamp::from_second(seconds).unwrap());
+        assert_eq!(date(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date(951_782_399), "2000-02-28 23:59 UTC");
+        assert_eq!(date(4_107_542_400), "2100-03-01 00:00 UTC");
     }
 
     #[test]

@@ -25,5 +25,6 @@ pub(crate) struct Setting<'a> {
     pub(crate) cpus: CpuPair,
     pub(crate) size: Size,
     /// Messages in flight, for transports that can have many; at least one.
+    #[cfg_attr(not(feature = "shaq"), expect(dead_code, reason = "of shaq's row alone"))]
     pub(crate) in_flight: usize,
 }

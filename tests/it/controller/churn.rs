@@ -15,8 +15,8 @@ use farcall::link::ObjectFile;
 use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall_bench::{TinyObject, tiny_code};
 
-use crate::controller::redirectable::next;
 use crate::jit::objects::object;
+use crate::testkit::held::next;
 use crate::testkit::launch;
 
 const THREADS: u64 = 16;

@@ -13,8 +13,8 @@ use farcall::link::ObjectFile;
 
 use crate::call::lanes::Session;
 use crate::commands::native::native;
-use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, Build, gcc};
+use crate::testkit::held::Held;
 use crate::testkit::launch;
 use crate::testkit::process::run_to_end;
 

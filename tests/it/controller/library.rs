@@ -5,8 +5,8 @@ use farcall::link::{Archive, ObjectFile};
 use farcall::{ErrorKind, ExecutorAddr, PerProt};
 use farcall_bench::{TinyObject, tiny_code};
 
-use crate::controller::redirectable::next;
 use crate::testkit::corpus;
+use crate::testkit::held::next;
 use crate::testkit::launch;
 
 fn constant(name: &str, value: u64) -> ObjectFile {

@@ -16,8 +16,8 @@ use farcall::link::{External, ObjectFile};
 use farcall::{Error, ErrorKind, ExecutorAddr, PerProt, Prot};
 use farcall_bench::{TinyObject, tiny_code};
 
-use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, gcc};
+use crate::testkit::held::{Held, next};
 use crate::testkit::launch;
 use crate::testkit::process::until;
 
@@ -136,12 +136,6 @@ fn old_code_is_removed_when_no_call_is_in_it() {
     assert_eq!(held.join().expect("no panic"), 1);
     old.clear().expect("nobody is in it");
     assert_eq!(caller.call().expect("a result"), 2);
-}
-
-/// Where the next memory of each protection would be.
-pub(crate) fn next(controller: &Controller) -> [ExecutorAddr; 3] {
-    let memory = controller.allocate(PerProt::from_fn(|_| 1)).expect("memory");
-    Prot::ALL.map(|prot| memory.range(prot).start)
 }
 
 #[test]

@@ -13,6 +13,7 @@ use farcall::link::{Archive, ObjectCache, ObjectFile};
 
 use crate::commands::native::native;
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
+use crate::testkit::held::Held;
 use crate::testkit::launch;
 use crate::testkit::process::{run_to_end, threads, until};
 use crate::testkit::programs::{self, Compiled};
@@ -24,42 +25,6 @@ const WARM_ROUNDS: usize = 20;
 const SLACK_BYTES: u64 = 512 << 10;
 /// More than the objects of any program here have.
 const CACHE_BYTES: usize = 64 << 20;
-
-/// What a process holds, as the kernel counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
-pub(crate) struct Held {
-    pub(crate) resident_bytes: u64,
-    pub(crate) mapped_bytes: u64,
-    pub(crate) mappings: usize,
-    descriptors: usize,
-    pub(crate) threads: usize,
-}
-
-impl Held {
-    pub(crate) fn descriptors(&self) -> usize {
-        self.descriptors
-    }
-
-    pub(crate) fn of(pid: i32) -> Self {
-        let read = |name| fs::read_to_string(format!("/proc/{pid}/{name}")).expect("it runs");
-        let count = |name| fs::read_dir(format!("/proc/{pid}/{name}")).expect("it runs").count();
-        let pages =
-            |at| read("statm").split(' ').nth(at).and_then(|pages| pages.parse::<u64>().ok());
-        let bytes = |at| pages(at).expect("a number of pages") * 4096;
-        // Exact; the number in `statm` may be some hundred kilobytes off.
-        let rollup = read("smaps_rollup");
-        let resident = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));
-        let kilobytes =
-            resident.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        Self {
-            resident_bytes: kilobytes.expect("a number of kilobytes") * 1024,
-            mapped_bytes: bytes(0),
-            mappings: read("maps").lines().count(),
-            descriptors: count("fd"),
-            threads: threads(pid),
-        }
-    }
-}
 
 /// The files of a program, to be linked again and again.
 struct Parts {
@@ -177,7 +142,7 @@ fn reload(program: &Compiled, args: &[&str], status: i32, kept_bytes: u64) {
     assert!(held.resident_bytes <= warm.resident_bytes + kept_bytes, "{warm:?}, then {held:?}");
     // The heap of a thread may come and go with its two mappings, and its stack for signals too.
     assert!(held.mappings <= warm.mappings + 8, "{warm:?}, then {held:?}");
-    assert_eq!(held.descriptors, warm.descriptors);
+    assert_eq!(held.descriptors(), warm.descriptors());
     // A scope of Rust's library ends before its threads do.
     until("the threads of the program end", || threads(session.controller.pid()) <= warm.threads);
 }

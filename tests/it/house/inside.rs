@@ -14,16 +14,11 @@ use crate::house::tidy::{code_of, is_test, names_behind, sources};
 
 /// Parts of a folder that import each other.
 const CIRCLES: &[(&str, &[&str])] = &[
-    ("src/shm", &["named", "segment"]),
     ("src/jit", &["dylib", "lookup", "materialization", "session", "state"]),
     ("src/jit/materialization", &["responsibility", "unit"]),
     ("src/ffi", &["buffer", "error"]),
     ("src/ffi/controller", &["call", "pipeline", "session"]),
     ("src/ffi/executor", &["call", "options", "session"]),
-    ("python/src", &["argument", "executor", "function", "future"]),
-    ("tests/it", &["controller", "jit"]),
-    ("tools/src", &["run", "status"]),
-    ("tools/src/run", &["inputs", "named"]),
 ];
 
 /// Manifests that say which file is the root of a package by default.

@@ -17,9 +17,9 @@ use farcall::{Error, ErrorKind, ExecutorAddr};
 
 use farcall_bench::{TinyObject, tiny_code};
 
-use crate::controller::redirectable::next;
-use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, gcc};
+use crate::testkit::held::Held;
+use crate::testkit::held::next;
 use crate::testkit::launch;
 
 pub(crate) struct World {

@@ -13,8 +13,8 @@ use farcall::jit::{
 use farcall::link::{Archive, Image, LinkGraph};
 use farcall::{Error, ErrorKind, ExecutorAddr, Result};
 
-use crate::controller::redirectable::next;
 use crate::jit::objects::{EXPORTED, World, object};
+use crate::testkit::held::next;
 
 /// Does something when a link comes to a phase.
 struct At {

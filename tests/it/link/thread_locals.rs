@@ -8,8 +8,8 @@ use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::commands::native::{assert_same, farcall_run, native, program, same_as_native};
-use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, Build, LOW, PLAIN, clang, gcc, matrix};
+use crate::testkit::held::Held;
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 use crate::testkit::tools;

@@ -2,6 +2,7 @@
 
 pub(crate) mod corpus;
 pub(crate) mod crates;
+pub(crate) mod held;
 pub(crate) mod launch;
 pub(crate) mod process;
 pub(crate) mod programs;

@@ -1,26 +1,19 @@
 //! The files of a program that are linked: objects and archives, read and checked.
 
-use std::fs::File;
-use std::io::{self, Error, ErrorKind, Read};
+use std::io::ErrorKind;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::OpenOptionsExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
+use super::file::read;
+use super::heap;
 use super::named::Named;
-use super::{heap, mapped};
 use crate::advice;
 use crate::status::{Failure, LINK, NOT_FOUND};
 use farcall::controller::Dylib;
-use farcall::link::{Archive, FileBytes, ObjectFile};
-
-/// The largest file that is read, in bytes. The largest archives have a tenth of that.
-const INPUT_BYTES_MAX: u64 = 4 << 30;
-
-/// The smallest file that is mapped, in bytes. Reading a smaller one takes less time than the faults on its pages.
-const MAPPED_BYTES_MIN: u64 = 256 << 10;
+use farcall::link::{Archive, ObjectFile};
 
 /// Each thread reads at least this number of files. Reading fewer takes hardly longer than starting it.
 const FILES_FOR_A_THREAD: usize = 128;
@@ -133,27 +126,4 @@ fn by_threads<T: Send>(paths: &[&Path], work: impl Fn(&Path) -> T + Sync) -> Vec
         }
         results
     })
-}
-
-/// Reads a regular file, or maps it if it is large. A file of another kind may have no end, or reading it may wait for a writer.
-pub(super) fn read(path: &Path) -> io::Result<FileBytes> {
-    // Without O_NONBLOCK, opening a pipe with a name waits for its other end.
-    let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
-    let about = file.metadata()?;
-    let refused = |why: String| Error::new(ErrorKind::InvalidInput, why);
-    if !about.is_file() {
-        return Err(refused("not a regular file, as objects and archives are".to_owned()));
-    }
-    let too_large = || refused(format!("a file of more than {INPUT_BYTES_MAX} bytes"));
-    if about.len() > INPUT_BYTES_MAX {
-        return Err(too_large());
-    }
-    if about.len() >= MAPPED_BYTES_MIN {
-        return mapped::map(&file);
-    }
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(usize::try_from(about.len()).map_err(Error::other)?)?;
-    // The file may grow while it is read.
-    file.take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > INPUT_BYTES_MAX { Err(too_large()) } else { Ok(bytes.into()) }
 }

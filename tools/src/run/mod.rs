@@ -1,6 +1,7 @@
 //! `farcall run`: link a program into another process and run it, as if it had been linked natively.
 
 mod confine;
+mod file;
 mod heap;
 mod inputs;
 mod linker_script;

@@ -12,7 +12,7 @@ use object::elf::{FileHeader64, PT_TLS, ProgramHeader64};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::read::{Object, ObjectSymbol};
 
-use super::{inputs, linker_script};
+use super::{file, linker_script};
 use crate::advice;
 use crate::status::{Failure, LINK};
 
@@ -284,7 +284,7 @@ fn thread_bytes(path: &str) -> u64 {
 fn defines(library: &Path, symbols: &[String]) -> bool {
     // A reference may name a version: `sin@GLIBC_2.2.5`.
     let wanted: Vec<&str> = symbols.iter().filter_map(|name| name.split('@').next()).collect();
-    let Ok(bytes) = inputs::read(library) else { return false };
+    let Ok(bytes) = file::read(library) else { return false };
     let Ok(library) = ElfFile64::<LittleEndian>::parse(&*bytes) else { return false };
     library.dynamic_symbols().any(|symbol| {
         !symbol.is_undefined() && symbol.name().is_ok_and(|name| wanted.contains(&name))

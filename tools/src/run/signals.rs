@@ -10,17 +10,16 @@
 //! A signal that this process ignores stays ignored in the executor, unless the program handles it.
 //!
 //! Invariant: the handlers make system calls and read statics only.
-#![allow(unsafe_code, reason = "handles signals, and dies by one")]
+#![allow(unsafe_code, reason = "handles signals")]
 
 use std::ffi::{c_int, c_void};
-use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use nix::libc;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use rustix::process::{DumpableBehavior, Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::status::{Failure, TOOL};
 
@@ -63,20 +62,6 @@ pub(crate) fn pass_on(executor: i32) -> Result<(), Failure> {
         handle(signal, passed).map_err(|errno| failed(&errno))?;
     }
     handle(Signal::SIGCHLD, child_changed).map_err(|errno| failed(&errno))
-}
-
-/// Dies by the signal that has ended the program, without a core. Returns if the signal does not end this process, as the kernel
-/// has it for the first process of a container.
-pub(crate) fn die_by(signal: i32) {
-    let _ = std::io::stdout().flush();
-    let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    // SAFETY: the default action is a valid one.
-    unsafe { libc::signal(signal, libc::SIG_DFL) };
-    if let Ok(signal) = Signal::try_from(signal) {
-        let _ = SigSet::from(signal).thread_unblock();
-    }
-    // SAFETY: raise has no preconditions.
-    unsafe { libc::raise(signal) };
 }
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);

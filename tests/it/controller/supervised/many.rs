@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use farcall::PerProt;
 use farcall::controller::{Confinement, Controller};
 
-use crate::controller::reload::Held;
+use crate::testkit::held::Held;
 use crate::testkit::launch;
 use crate::testkit::process::{run_to_end, until};
 

@@ -18,8 +18,8 @@ use farcall::controller::{
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr};
 
-use crate::controller::reload::Held;
 use crate::testkit::corpus::{self, PLAIN};
+use crate::testkit::held::Held;
 use crate::testkit::launch;
 use crate::testkit::process::until;
 
