@@ -1,7 +1,7 @@
 //! A judge: runs submissions in C, which may be wrong or hostile, against tests, and prints a verdict for each.
 //!
-//! Each submission has an executor of its own, strictly confined: it can compute, and nothing else. What hangs is killed at its
-//! deadline. The compiler is not confined here; a judge for strangers runs it in a container, since `#include` reads files.
+//! Each submission has an executor of its own, strictly confined: it can compute, and nothing else. A submission that hangs is killed at
+//! its deadline. The compiler is not confined here; a judge for strangers runs it in a container, since `#include` reads files.
 
 mod compile;
 

@@ -1,6 +1,6 @@
 //! Mutation testing: variants of a program run against its tests, each in a copy of one executor. A copy may crash or hang.
 //!
-//! What the tests need is prepared once, before the snapshot. Each variant finds it as it was then, and is linked beside it.
+//! The state that the tests need is prepared once, before the snapshot. Each variant finds it as it was then, and is linked beside it.
 
 mod compile;
 

@@ -46,7 +46,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// What a process holds, in the order of [`PANELS`].
+/// The things that a process holds, in the order of [`PANELS`].
 fn held(pid: i32) -> Result<[u64; 3]> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let resident = rollup.lines().find_map(|line| line.strip_prefix("Rss:"));

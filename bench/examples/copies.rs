@@ -57,7 +57,7 @@ impl Bare {
     }
 }
 
-/// Forks; the nanoseconds until the child's first store, which is that of the time.
+/// Forks; the nanoseconds until the child's first store. The child stores the time.
 fn first_store(word: &AtomicU64) -> Result<u64> {
     let begun = Instant::now();
     // SAFETY: this process has one thread.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each turn declares, compiles and finalizes functions in a module that stays, and calls the last one. The exit status is 1 when
-//! the median of farcall is more than 1.5 times that of cranelift-jit.
+//! the median of farcall is more than 1.5 times the median of cranelift-jit.
 #![allow(unsafe_code, reason = "the functions of cranelift-jit are called by their addresses")]
 
 use std::error::Error;

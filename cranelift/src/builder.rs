@@ -1,4 +1,4 @@
-//! What a module is made of: a target, names, and the executor that runs its code.
+//! The parts of a module: a target, names, and the executor that runs its code.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,7 +46,7 @@ pub struct FarcallBuilder {
 
 impl FarcallBuilder {
     /// A builder for this machine's processor. `libcall_names` says which symbols the library calls of Cranelift are;
-    /// [`default_libcall_names`](cranelift_module::default_libcall_names) has those of C.
+    /// [`default_libcall_names`](cranelift_module::default_libcall_names) has the names of C.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use cranelift_module::{
     DataDeclaration, DataDescription, DataId, FuncId, Init, ModuleError, ModuleReloc, ModuleResult,
 };
 
-/// What a definition is made of. Nothing in it depends on an address.
+/// The parts of a definition. Nothing in it depends on an address.
 pub(crate) struct Definition {
     pub(crate) id: ItemId,
     pub(crate) name: String,
@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     ZeroedThreadLocal,
 }
 
-/// The largest alignment of a definition: that of a page.
+/// The largest alignment of a definition: a page.
 const ALIGN_MAX: u64 = 4096;
 
 impl Definition {

@@ -45,7 +45,7 @@ impl FarcallModule {
         self.install(&Arc::new(batch), placed)
     }
 
-    /// The address of a finalized function in the executor. With hot swap it is that of a stub, and stays when the function is
+    /// The address of a finalized function in the executor. With hot swap it is the address of a stub, and stays when the function is
     /// redefined.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a module knows of each function and data object.
+//! The facts that a module has about each function and data object.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use farcall::controller::hotswap::Redirectable;
 /// A function or data object.
 #[derive(Debug, Default)]
 pub(crate) struct Item {
-    /// The executor has it.
+    /// It is in the executor.
     pub(crate) linked: Option<Linked>,
     /// It was defined since the last finalize.
     pub(crate) is_pending: bool,
     /// A new definition may take the place of the linked one.
     pub(crate) is_replaceable: bool,
-    /// What callers call; for functions of a module with hot swap.
+    /// The stub that callers call; for functions of a module with hot swap.
     pub(crate) stub: Option<Redirectable>,
 }
 
-/// Where the executor has it.
+/// Its place in the executor.
 #[derive(Debug)]
 pub(crate) struct Linked {
     pub(crate) range: AddrRange,

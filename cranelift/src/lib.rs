@@ -5,7 +5,7 @@
 //!
 //! | task | function |
 //! |---|---|
-//! | declare and define | those of [`Module`](cranelift_module::Module) |
+//! | declare and define | the functions of [`Module`](cranelift_module::Module) |
 //! | link what was defined | [`finalize_definitions`](FarcallModule::finalize_definitions) |
 //! | addresses in the executor | [`get_finalized_function`], [`get_finalized_data`] |
 //! | replace a function while it is called | [`FarcallBuilder::hotswap`], [`prepare_for_function_redefine`] |
@@ -14,10 +14,10 @@
 //! # Inside
 //!
 //! A definition is compiled at once and kept as bytes and relocations. A finalize writes all of them into one ELF object, which
-//! farcall links as it links any other. So relocations, thread-locals, unwind information and names in messages are those of the
-//! linker. Writing and reading the object takes a few microseconds, where compiling takes tens.
+//! farcall links as it links any other. So the linker makes relocations, thread-locals, unwind information and names in messages.
+//! Writing and reading the object takes a few microseconds, where compiling takes tens.
 //!
-//! Definitions of one batch refer to each other directly, whatever their order. What a batch refers to in earlier ones is defined
+//! Definitions of one batch refer to each other directly, whatever their order. Symbols of earlier batches are defined
 //! by address. With hot swap all references lead to stubs.
 //!
 //! Threads: a module belongs to one thread at a time. Its functions may be called from any.

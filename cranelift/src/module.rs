@@ -24,8 +24,8 @@ use crate::item::{Item, ItemId};
 
 /// A [`Module`] whose code and data are in an executor, with the functions that `JITModule` has.
 ///
-/// What is finalized together is one *batch*: one link, which sends no message, or one when it imports symbols of the executor's
-/// libraries. Functions of a batch may refer to each other in any order, and to earlier batches.
+/// Definitions that are finalized together are one *batch*: one link, which sends no message, or one when it imports symbols of
+/// the executor's libraries. Functions of a batch may refer to each other in any order, and to earlier batches.
 ///
 /// Dropping the module keeps its code until the session ends; [`free_memory`](FarcallModule::free_memory) removes it. A module
 /// keeps its session alive.

@@ -72,7 +72,7 @@ pub(crate) fn start_of(kind: Kind) -> &'static str {
 ///
 /// # Errors
 ///
-/// Those of `resolve`; when a relocation is not one of x86-64 with ELF.
+/// The errors of `resolve`; when a relocation is not one of x86-64 with ELF.
 pub(crate) fn write(
     isa: &dyn TargetIsa,
     definitions: &[Definition],

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     if let Some((calls, bytes)) = bytes.split_first() {
         let read = || farcall::internals::readers::stream(bytes, calls % 8);
-        // What is read at once is 64 KiB.
+        // A read takes 64 KiB at once.
         bounded::bounded(bytes, 4, 80 << 10, read);
     }
 });

@@ -21,7 +21,7 @@ use crate::execution::TargetExecutor;
 /// The inputs of the corpus that are in memory. All are on disk.
 const CACHED_INPUTS_MAX: usize = 4096;
 
-/// What a run starts from.
+/// The start of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// Folders with inputs to start from.

@@ -9,7 +9,7 @@ pub(crate) struct Limits {
     pub(crate) time_max: Option<Duration>,
 }
 
-/// What a line shows.
+/// The figures of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
     pub(crate) executions: u64,

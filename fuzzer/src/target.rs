@@ -29,7 +29,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 type Start = extern "C" fn(ExecutorAddr, u64, ExecutorAddr) -> u64;
 type Run = extern "C" fn(u64) -> i32;
 
-/// What a target is made of, and what it may use.
+/// The parts of a target, and the limits of its use.
 #[derive(Debug)]
 pub(crate) struct Recipe {
     pub(crate) objects: Vec<ObjectFile>,
@@ -70,7 +70,7 @@ pub(crate) struct Target {
     dead: SyncSender<Process>,
 }
 
-/// What the next process comes from.
+/// The origin of the next process.
 enum Origin {
     Snapshot {
         snapshot: Snapshot,

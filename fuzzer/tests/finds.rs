@@ -57,7 +57,7 @@ impl Bench {
     }
 }
 
-/// What a run has printed, and its exit status.
+/// The output of a run, and its exit status.
 fn told(output: &Output) -> (String, i32) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let status = output.status.code().unwrap_or_else(|| panic!("{}\n{text}", output.status));
@@ -176,7 +176,7 @@ fn a_run_goes_on_from_the_queue_of_the_one_before() {
 }
 
 #[test]
-fn what_cannot_be_fuzzed_is_an_error() {
+fn a_target_that_cannot_be_fuzzed_is_an_error() {
     for (name, coverage, flags, message) in [
         ("inflate", "-g", &[][..], "counts no edges"),
         (

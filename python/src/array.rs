@@ -1,6 +1,6 @@
 //! Memory that the interpreter and executors map, for NumPy's arrays.
 //!
-//! An executor's arrays are blocks of one region, so a thousand arrays are one mapping. A block lives as long as Python refers to it,
+//! An executor's arrays are blocks of one region, so a thousand arrays are one mapping. A block lives while Python refers to it,
 //! also beyond the executor.
 
 use std::alloc::Layout;
@@ -136,7 +136,7 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         self.heap.lock().remove(&self.block.address().get());
-        // What cannot be given back now stays until the block is reused.
+        // Memory that cannot be given back now stays until the block is reused.
         let _ = self.free();
     }
 }
@@ -156,7 +156,7 @@ impl Memory {
 
 #[pymethods]
 impl Memory {
-    /// What NumPy reads: the memory as bytes.
+    /// The memory as bytes, for NumPy.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);

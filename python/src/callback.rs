@@ -1,6 +1,6 @@
 //! Functions of Python that linked code calls.
 //!
-//! The function runs with the interpreter's lock, on the thread that waits for the call. What it raises is raised by the call.
+//! The function runs with the interpreter's lock, on the thread that waits for the call. The call raises its exceptions.
 
 pub(crate) mod definitions;
 pub(crate) mod exit;
@@ -18,7 +18,7 @@ use self::definitions::Definitions;
 use crate::value::{from_python, to_python};
 
 thread_local! {
-    /// What a function of Python has raised on this thread. The call in which it ran raises it.
+    /// The exception that a function of Python has raised on this thread. The call in which it ran raises it.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
@@ -81,7 +81,7 @@ fn call(
     }
 }
 
-/// What a function of Python has raised on this thread since this was asked last.
+/// The exception that a function of Python has raised on this thread since the last question.
 pub(crate) fn take_raised() -> Option<PyErr> {
     RAISED.with_borrow_mut(Option::take)
 }

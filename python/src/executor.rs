@@ -23,7 +23,7 @@ use crate::wait::seconds;
 /// How long a killed process may take to end.
 const KILL_TIME: Duration = Duration::from_secs(10);
 
-/// What the objects of one `Executor` share.
+/// The state that the objects of one `Executor` share.
 pub(crate) struct Shared {
     executors: Executors,
     /// The sessions of executors that were started, the latest ones at the end.

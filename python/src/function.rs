@@ -6,7 +6,7 @@ use std::time::Duration;
 use farcall::ExecutorAddr;
 use farcall::controller::{Dylib, SupervisedFunction};
 use farcall::types::{Signature, Type, Value};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};

@@ -26,7 +26,7 @@ struct Task {
     call: Mutex<Option<PendingCall<Signature>>>,
     future: Py<PyAny>,
     prototype: Arc<Prototype>,
-    /// What the call uses.
+    /// The objects that the call uses.
     _arguments: Mutex<Arguments>,
     _objects: Py<PyTuple>,
     _definitions: Py<Definitions>,
@@ -125,7 +125,7 @@ impl Task {
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        // The thread runs as long as the process.
+        // The thread runs until the process ends.
         if let Ok(queue) = queue() {
             let _ = queue.lock().unwrap_or_else(PoisonError::into_inner).send(self);
         }

@@ -1,4 +1,4 @@
-//! What the parameters of a C function take, read from its prototype.
+//! The types of a C function's parameters, read from its prototype.
 
 use farcall::Result;
 use farcall::types::{self, Declarations, Pointee, Signature, Target, Type};
@@ -7,7 +7,7 @@ use farcall::types::{self, Declarations, Pointee, Signature, Target, Type};
 #[derive(Debug, Clone)]
 pub(crate) struct Prototype {
     pub(crate) signature: Signature,
-    /// What the user wrote, on one line.
+    /// The user's text, on one line.
     pub(crate) text: String,
     pub(crate) names: Vec<String>,
     pub(crate) parameters: Vec<Parameter>,
@@ -15,7 +15,7 @@ pub(crate) struct Prototype {
     pub(crate) has_callbacks: bool,
 }
 
-/// What a parameter takes.
+/// The kinds of arguments of a parameter.
 #[derive(Debug, Clone)]
 pub(crate) enum Parameter {
     /// A number, or a structure by value.

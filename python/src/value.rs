@@ -21,7 +21,7 @@ pub(crate) fn from_python(kind: &Type, object: &Bound<'_, PyAny>) -> PyResult<Va
         Type::U64 => Value::U64(object.extract()?),
         Type::U32 => Value::U32(object.extract()?),
         Type::F32 => Value::F32(single(object)?),
-        // A character of C, as ctypes has it.
+        // A character of C, as in ctypes.
         Type::I8 => match one_byte(object) {
             Some(byte) => Value::I8(byte.cast_signed()),
             None => Value::I8(object.extract()?),

@@ -64,7 +64,7 @@ impl Apart {
     pub(crate) fn run<F: FnOnce()>(self, body: F) {
         let name = name_of::<F>();
         if std::env::var(TEST).is_ok_and(|test| test == name) {
-            // What stops the tests stops this as well.
+            // An end of the tests is this process's end as well.
             nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).expect("Linux");
             return body();
         }
@@ -106,7 +106,7 @@ impl Apart {
         let deadline = Instant::now() + self.bound;
         let mut has_ended = false;
         while !has_ended && Instant::now() < deadline {
-            // Not collected, so that its number stays that of its group.
+            // Not collected, so that its number stays its group's number.
             let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
             has_ended = !matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive));
             if !has_ended {
@@ -123,7 +123,7 @@ impl Apart {
     }
 }
 
-/// This program, started again for one test, or a case of it. What was compiled has to be known by the environment.
+/// This program, started again for one test, or a case of it. The environment has to tell it the compiled files.
 pub(crate) fn command(name: &str, case: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args([name, "--exact", "--nocapture", "--test-threads=1"]);
@@ -131,12 +131,12 @@ pub(crate) fn command(name: &str, case: &str) -> Command {
     command
 }
 
-/// What this process has to do for a test that has started several; none in the process that starts them.
+/// The task of this process for a test that has started several; none in the process that starts them.
 pub(crate) fn case() -> Option<String> {
     std::env::var(CASE).ok().filter(|case| !case.is_empty())
 }
 
-/// Lines that a test has written, without those of the harness.
+/// Lines that a test has written, without the harness's lines.
 fn of_the_test(output: &str) -> String {
     // The first stands behind what the harness has begun to say.
     let lines = output.lines().filter_map(|line| line.find("attack: ").map(|at| &line[at..]));

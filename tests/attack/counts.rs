@@ -1,6 +1,6 @@
-//! What a process has: descriptors, threads, mappings, address space, children.
+//! The resources of a process: descriptors, threads, mappings, address space, children.
 //!
-//! Invariant: it is of use only where nothing else runs in the process meanwhile.
+//! Invariant: it is true only where nothing else runs in the process meanwhile.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How long threads and children may take to end that have nothing left to do.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What this process had at some moment.
+/// The resources of this process at some moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counts {
     pub(crate) descriptors: usize,
@@ -28,7 +28,7 @@ impl Counts {
         let size_kib =
             size.and_then(|size| size.trim().trim_end_matches(" kB").parse::<u64>().ok());
         Self {
-            // Without that of the folder that is being read.
+            // Without the descriptor of the folder that is being read.
             descriptors: entries("/proc/self/fd").saturating_sub(1),
             threads: entries("/proc/self/task"),
             shared: maps.lines().filter(|line| line.contains("/memfd:")).count(),

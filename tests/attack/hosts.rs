@@ -60,7 +60,7 @@ fn as_many_as_there_is_room_for(most: usize) -> usize {
 
 /// Limits a resource, fills it with sessions, releases them, and makes a session once more.
 fn under_a_limit(resource: Resource, limit: u64, least: usize) {
-    // What is made once for a process is made.
+    // Now everything is made that a process makes once.
     works("without a limit");
     setrlimit(resource, limit, limit).expect("a limit");
     let before = Counts::now();

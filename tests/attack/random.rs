@@ -1,8 +1,8 @@
 //! Attacked calls. Linked code does random things to what it shares with its host. The host's calls end in time all the same,
 //! and nothing stays behind a session.
 //!
-//! `ATTACK_CASES` says how many calls there are, `ATTACK_SEED` with which seed they begin: that of a session which is named in a
-//! complaint repeats it.
+//! `ATTACK_CASES` says how many calls there are, `ATTACK_SEED` with which seed they begin. The seed in a complaint
+//! repeats its session.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc;
@@ -25,10 +25,10 @@ const CALLS_MAX: u64 = 8;
 const HANG: Duration = Duration::from_secs(6);
 /// This many hangs and other faults are enough to know.
 const FAULTS_MAX: usize = 12;
-/// What a deadline may be missed by.
+/// The time by which a deadline may be missed.
 const OVERSHOOT_MAX: Duration = Duration::from_secs(1);
 
-/// What linked code does, in the order of its numbers in `random.c`.
+/// The deeds of linked code, in the order of its numbers in `random.c`.
 const DEEDS: [&str; 19] = [
     "store few words",
     "store many words",
@@ -85,7 +85,7 @@ impl Case {
     }
 }
 
-/// What a session tells while it goes on.
+/// The reports of a session while it runs.
 #[derive(Debug)]
 enum Told {
     /// The executor has this number.
@@ -98,7 +98,7 @@ enum Told {
     Over,
 }
 
-/// What has come of all calls.
+/// The outcomes of all calls.
 #[derive(Debug, Default)]
 struct Totals {
     cases: usize,
@@ -134,7 +134,7 @@ fn attack(cases: usize) {
         vec![Way::named(&name).unwrap_or_else(|| panic!("no way is called {name}"))]
     });
     let mut totals = Totals::default();
-    // What is made once for the process is made.
+    // Now everything is made that the process makes once.
     for way in &ways {
         let (sender, _told) = mpsc::channel();
         let way = *way;

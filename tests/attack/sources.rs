@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::corpus::{self, Build, PLAIN, gcc};
 
-/// What a source is made into.
+/// The product of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Object,
@@ -35,7 +35,7 @@ pub(crate) fn all() -> Vec<(String, PathBuf)> {
     SOURCES.iter().map(|(name, form)| (variable(name), made(name, *form))).collect()
 }
 
-/// What was made of a source.
+/// The file that was made of a source.
 pub(crate) fn path(name: &str) -> PathBuf {
     let path = std::env::var_os(variable(name));
     path.unwrap_or_else(|| panic!("{name}: not in the process of a test")).into()

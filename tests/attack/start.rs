@@ -27,7 +27,7 @@ fn d02_the_start_of_a_program_that_says_nothing_times_out() {
 }
 
 #[test]
-fn d02_a_start_has_a_limit_of_time_that_nobody_has_set() {
+fn d02_a_start_has_a_limit_of_time_without_an_option() {
     Apart::within(40).run(|| {
         let silent = launch().program(sources::path("silent"));
         let start = Instant::now();

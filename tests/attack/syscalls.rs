@@ -24,7 +24,7 @@ macro_rules! calls {
     ($($name:ident $number:ident,)*) => { [$((stringify!($name), libc::$number)),*] };
 }
 
-/// Those of starting, linking, calling and ending, on both sides.
+/// The system calls of starting, linking, calling and ending, on both sides.
 const CALLS: [(&str, c_long); 58] = calls! {
     brk SYS_brk, clone SYS_clone, clone3 SYS_clone3, close SYS_close, close_range SYS_close_range,
     dup2 SYS_dup2, epoll_create1 SYS_epoll_create1, epoll_ctl SYS_epoll_ctl, epoll_wait SYS_epoll_wait,
@@ -49,9 +49,9 @@ const ERRORS: [Errno; 2] = [Errno::EPERM, Errno::ENOSYS];
 const SIDES: [&str; 2] = ["host", "executor"];
 /// How many seconds a session may take: more than the limit of a start.
 const BOUND_S: u64 = 25;
-/// What the C library writes when it aborts for want of a call: no program can do better.
+/// The C library's last words when it aborts for want of a call: no program can do better.
 const OF_THE_LIBRARY: [&str; 2] = ["The futex facility", "rseq registration failed"];
-/// What the line of an outcome begins with.
+/// The start of an outcome's line.
 const OUTCOME: &str = "outcome: ";
 
 #[test]
@@ -88,7 +88,7 @@ fn all() {
     assert!(bad.is_empty(), "{} of {}:\n{}", bad.len(), table.len(), bad.join("\n"));
 }
 
-/// What came of a case, in a line.
+/// The outcome of a case, in a line.
 fn outcome((status, output): &(Option<ExitStatus>, String)) -> String {
     let told = output.lines().find_map(|line| Some(line.split_once(OUTCOME)?.1));
     let panic = output.lines().skip_while(|line| !line.contains("panicked at"));

@@ -126,7 +126,7 @@ impl Attacked {
 
     /// # Errors
     ///
-    /// As those of the library's calls.
+    /// As the errors of the library's calls.
     pub(crate) fn call(&mut self, args: &[u8], timeout: Duration) -> Result<Vec<u8>> {
         match self {
             Self::Lane { session, function, .. } => {
@@ -172,7 +172,7 @@ fn open(client: &Client) -> Result<ExecutorAddr> {
 /// Serves as an executor in this way over standard input, and ends the process.
 pub(crate) fn serve(way: Way) {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().expect("a socket");
-    // The end of the connection is that of its last descriptor.
+    // The connection ends with its last descriptor.
     let nothing = std::fs::File::open("/dev/null").expect("Linux");
     nix::unistd::dup2_stdin(nothing).expect("a descriptor");
     if way == Way::Stream {

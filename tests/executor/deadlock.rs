@@ -80,6 +80,6 @@ fn a_finalize_handler_that_waits_for_another_reply() {
     let (session, outcome) = initialize(Arc::new(Inline::new()), STUCK);
     let error = outcome.expect_err("the thread that would receive the reply waits for it");
     assert!(error.kind() == ErrorKind::Timeout, "{error}");
-    // It hangs for good, and so would its end.
+    // It hangs forever, and so would its end.
     std::mem::forget(session);
 }

@@ -99,7 +99,7 @@ fn a_lane_carries_calls_both_ways() {
 }
 
 #[test]
-fn a_call_with_a_timeout_waits_for_one_that_timed_out() {
+fn a_call_with_a_timeout_waits_for_a_call_that_timed_out() {
     for with in [over_a_lane, over_a_stream] {
         let (options, _end) = options();
         let options = options.function("pauses_and_asks", |session, args, reply| {
@@ -129,7 +129,7 @@ fn a_call_with_a_timeout_waits_for_one_that_timed_out() {
 }
 
 #[test]
-fn what_a_session_calls_at_rest_goes_out_with_the_next_call() {
+fn calls_of_a_session_at_rest_go_out_with_the_next_call() {
     let (options, _end) = options();
     let (session, client) = over_a_lane(options);
     client.register_handler(5, |_, args, result| {
@@ -155,7 +155,7 @@ fn over_a_stream(options: SessionBuilder) -> (Session, Client) {
 }
 
 #[test]
-fn who_attends_serves_what_a_session_calls_at_rest() {
+fn an_attending_thread_serves_calls_of_a_session_at_rest() {
     for connect in [over_a_lane, over_a_stream] {
         let (options, end) = options();
         let (session, client) = connect(options);
@@ -186,7 +186,7 @@ fn who_attends_serves_what_a_session_calls_at_rest() {
         let echo = client.symbol("echo").expect("offered");
         assert_eq!(client.call(echo, b"goes on").expect("a result"), b"goes on");
 
-        // The end of the session is that of the wait.
+        // The session ends with the wait.
         let ender = session.clone();
         let ends = thread::spawn(move || {
             thread::sleep(Duration::from_millis(3));

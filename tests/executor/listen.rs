@@ -51,7 +51,7 @@ fn d15_half_a_header_does_not_hold_an_executor_for_ever() {
     let mut bytes = [0; 4096];
     loop {
         match socket.read(&mut bytes) {
-            // What it says of itself comes first.
+            // Its own announcement comes first.
             Ok(count) if count > 0 => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                 panic!("held for 20 s by half a header");

@@ -49,7 +49,7 @@ fn a_port_alone_is_this_machine_alone() {
 }
 
 #[test]
-fn what_other_machines_reach_is_not_listened_at_without_a_token() {
+fn an_address_for_other_machines_needs_a_token() {
     for place in ["listen=0.0.0.0:0", "listen=[::]:0"] {
         let mut command = Command::new(PROGRAM);
         let output = command.arg(place).env_remove(VARIABLE).output().expect("an executor");
@@ -83,7 +83,7 @@ fn a_client_with_the_token_is_served_after_others_without() {
 }
 
 #[test]
-fn half_a_token_holds_nobody_up_for_long() {
+fn half_a_token_holds_no_client_up_for_long() {
     let (child, place) = listen(&mut with_token());
     let mut half = TcpStream::connect(&place).expect("a socket");
     half.write_all(b"fctok").expect("sent");
@@ -155,7 +155,7 @@ fn a_client_behind_a_command() {
 }
 
 #[test]
-fn what_code_prints_is_no_part_of_the_stream() {
+fn output_of_linked_code_is_no_part_of_the_stream() {
     let mut command = Command::new("sh");
     let printed = std::env::temp_dir().join(format!("farcall-printed-{}", std::process::id()));
     command.args(["-c", &format!("exec {PROGRAM} stdio 2>'{}'", printed.display())]);

@@ -1,4 +1,4 @@
-//! What controllers of LLVM 22 send and an executor has to take:
+//! Messages that controllers of LLVM 22 send and an executor has to take:
 //!
 //! - segments that are no whole pages;
 //! - objects for debuggers that are never taken back;
@@ -239,7 +239,7 @@ fn debuggers_forget_objects_with_their_memory() {
     let segment = [(READ, one, PAGE, &b"an object"[..])];
     raw.initialize(&segment, &[object(one, 100), object(one, 50)]).expect("replaced");
     assert_eq!(known_objects(&mut raw, list), [one]);
-    // What a failed request has registered goes with its memory, and so does what lies in a slab that is released.
+    // Records of a failed request go with its memory, and so do the records in a slab that is released.
     let segment = [(READ, other, PAGE, &b"an object"[..])];
     let failing = [object(other, 100), object(other, 0)];
     refused(raw.initialize(&segment, &failing), "an empty object");
@@ -415,7 +415,7 @@ fn start_with_error() -> (Child, Raw) {
     Raw::spawn(command.stderr(Stdio::piped()))
 }
 
-/// What an executor that dies by SIGSEGV says on standard error; it must die soon.
+/// The words of an executor that dies by SIGSEGV, on standard error; it must die soon.
 fn last_line(mut child: Child) -> String {
     let began = Instant::now();
     let status = loop {

@@ -230,7 +230,7 @@ fn lingering_has_an_end_too() {
 }
 
 #[test]
-fn what_cannot_be_waited_for_is_refused() {
+fn a_descriptor_that_cannot_be_waited_for_is_refused() {
     let (ours, _theirs) = UnixStream::pair().expect("a socket");
     let ours = Connection::create_shared(ours).expect("memory");
     assert!(

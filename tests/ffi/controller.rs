@@ -32,7 +32,7 @@ const PARTS: [&str; 15] = [
     "alone",
 ];
 
-/// What `attach.c` prints: the ways by which it has attached.
+/// The output of `attach.c`: the ways by which it has attached.
 const ATTACHED: &str = "socket\npipes\nlane\n";
 
 fn is_installed(compiler: &str) -> bool {
@@ -78,7 +78,7 @@ fn objects() -> &'static [PathBuf; 3] {
     })
 }
 
-/// What a program prints that must end well.
+/// The output of a program that must end well.
 fn printed(command: &mut Command) -> String {
     if command.get_envs().all(|(name, _)| name != "FARCALL_EXECUTOR") {
         command.env_remove("FARCALL_EXECUTOR");

@@ -88,7 +88,7 @@ fn cant_fail_failure() {
 }
 
 #[test]
-fn what_is_no_session_costs_an_error() {
+fn a_number_of_no_session_costs_an_error() {
     for number in [0_usize, 1 << 40] {
         let nobody = std::ptr::without_provenance_mut::<Session>(number);
         assert!(message(farcall_session_wait(nobody)).contains(&format!("no session {number:#x}")));

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use farcall::controller::Client;
 use farcall::{Connection, ErrorKind};
 
-/// What the program that embeds a session says when all went well.
+/// The output of the program that embeds a session when all went well.
 const SERVED: &str = "served and shut down\n";
 
 fn root() -> PathBuf {
@@ -128,7 +128,7 @@ fn control(connection: Connection) {
         error.kind() == ErrorKind::Remote && error.to_string().contains("not today"),
         "{error}"
     );
-    // What every executor offers is there too.
+    // The functions of every executor are there too.
     let everything = client.symbol("everything").expect("a variable");
     let read = client.symbol("orc_rt_ci_sps_mem_read_uint32s").expect("offered");
     let args = farcall::sps::to_bytes(&(vec![everything],));
@@ -136,7 +136,7 @@ fn control(connection: Connection) {
     assert_eq!(farcall::sps::from_bytes::<Vec<u32>>(&words).expect("words"), [42]);
 }
 
-/// What makes the controller's end of a connection.
+/// The maker of the controller's end of a connection.
 type Make = fn(UnixStream) -> farcall::Result<Connection>;
 
 /// Starts a command with the number of one end of a pair of sockets, and what is made of them, as its last arguments.

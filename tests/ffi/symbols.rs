@@ -48,7 +48,7 @@ fn the_cmake_package_has_the_version_of_the_crate() {
     assert!(text.contains(&format!("set(PACKAGE_VERSION \"{version}\")")), "{text}");
 }
 
-/// P1. A newer one wants a newer Rust than that of the tests.
+/// P1. A newer one wants a newer Rust than the tests do.
 #[test]
 fn the_guide_pins_the_version_of_cargo_c_that_is_tested() {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a file of the tree");

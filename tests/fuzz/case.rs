@@ -49,7 +49,7 @@ pub(crate) struct Totals {
     memory: usize,
 }
 
-/// What the cases damage.
+/// The files that the cases damage.
 pub(crate) fn prepare() -> Vec<Vec<u8>> {
     corpus::build()
 }
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_linker_may_not_do_is_seen() {
+    fn deeds_that_the_linker_may_not_do_are_seen() {
         let mut totals = Totals::default();
         let mut judge = |read: fn() -> farcall::Result<Attempt>| judge(0, &mut totals, read);
         assert_eq!(judge(|| panic!("planted")).unwrap_err(), "it panicked");

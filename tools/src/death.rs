@@ -7,8 +7,8 @@ use nix::libc;
 use nix::sys::signal::{SigSet, Signal};
 use rustix::process::DumpableBehavior;
 
-/// Dies by the signal that has ended the program, without a core. Returns if the signal does not end this process, as the kernel
-/// has it for the first process of a container.
+/// Dies by the signal that has ended the program, without a core. Returns if the signal does not end this process, as for
+/// the first process of a container.
 pub(crate) fn die_by(signal: i32) {
     let _ = std::io::stdout().flush();
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);

@@ -105,7 +105,7 @@ fn require_stack() -> Result<(), status::Failure> {
     }
 }
 
-/// What reading the command line takes, and some room.
+/// The stack that reading the command line takes, and some room.
 const STACK_BYTES_MIN: u64 = 256 << 10;
 
 /// Handles SIGXFSZ, so that a write above the limit on file sizes (`ulimit -f`) returns an error and does not end this process.

@@ -103,7 +103,7 @@ pub(crate) const NOT_FOUND: i32 = 127;
 pub(crate) struct Failure {
     status: i32,
     message: String,
-    /// What has ended the program of `run`. This process ends likewise.
+    /// The signal that has ended the program of `run`. This process ends likewise.
     signal: Option<i32>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// What all sessions did in the time before.
+/// The counts of all sessions in the time before.
 #[derive(Serialize)]
 struct Report {
     schema: u32,

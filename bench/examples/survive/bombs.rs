@@ -1,6 +1,6 @@
 //! The calls of one executor while another one, strictly confined, runs a bomb.
 //!
-//! A call is due every 20 us. Its time counts from the moment at which it was due. So a pause that the scheduler makes counts for all
+//! A call is due every 20 us. Its time counts from the moment when it was due. So a pause that the scheduler makes counts for all
 //! calls that were due meanwhile. The time from its own start is printed as well.
 
 use std::process::Command;

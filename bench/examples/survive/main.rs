@@ -1,4 +1,4 @@
-//! What it costs to survive: `survive restart|calls|starts|bombs [ROUNDS]`.
+//! The cost of surviving: `survive restart|calls|starts|bombs [ROUNDS]`.
 //!
 //! - `restart`: supervised executors, from a death to the next right answer.
 //! - `calls`: by handles that survive, and by level of confinement.

@@ -137,7 +137,7 @@ impl Crowd {
     }
 }
 
-/// The CPU time of this process, and that of all servers.
+/// The CPU times of this process and of all servers.
 fn times(workers: &[Worker]) -> Result<[Duration; 2]> {
     let mut servers: Vec<_> = workers.iter().map(|worker| worker.server).collect();
     // One executor answers all calls.
@@ -208,7 +208,7 @@ impl CrowdRow {
         }
     }
 
-    /// The rate of the fastest thread by that of the slowest.
+    /// The rate of the fastest thread by the rate of the slowest.
     #[must_use]
     pub fn spread(&self) -> f64 {
         self.most_per_s / self.least_per_s

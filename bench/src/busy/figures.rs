@@ -49,11 +49,11 @@ pub struct BusyRow {
     pub caller_cpu_ns: f64,
     /// CPU time of the server's process for each call.
     pub server_cpu_ns: f64,
-    /// p50 by that of the same row on the same CPUs without neighbours.
+    /// p50 by the p50 of the same row on the same CPUs without neighbours.
     pub idle_ratio: Option<f64>,
-    /// p50 by that of the pipe under the same load.
+    /// p50 by the p50 of the pipe under the same load.
     pub pipe_ratio: Option<f64>,
-    /// p50 by that of the futex under the same load.
+    /// p50 by the p50 of the futex under the same load.
     pub futex_ratio: Option<f64>,
 }
 
@@ -92,7 +92,7 @@ impl BusyRow {
         }
     }
 
-    /// p50 by that of another row or load.
+    /// p50 by the p50 of another row or load.
     pub(crate) fn ratio_to(&self, other: Option<&BusyRow>) -> Option<f64> {
         Some(self.p50_ns as f64 / other?.p50_ns.max(1) as f64)
     }

@@ -88,7 +88,7 @@ impl Neighbours {
         Neighbours::ALL.into_iter().filter(|load| matches!(load.work, Work::Free(1..)))
     }
 
-    /// True if the sides are those of `other`, which has no neighbours: the load to compare with.
+    /// True if the sides are placed as in `other`, which has no neighbours: the load to compare with.
     pub(crate) fn is_idle_of(self, other: Neighbours) -> bool {
         let is_idle = matches!(self.work, Work::Pinned { caller: 0, server: 0 } | Work::Free(0));
         is_idle && self.sides == other.sides

@@ -110,7 +110,7 @@ impl BusyPlan {
     /// [`farcall::executor::run_if_spawned`].
     ///
     /// # Errors
-    /// - What [`check`](Self::check) finds.
+    /// - The errors of [`check`](Self::check).
     /// - A child process cannot be made; the first error of a row, with its name.
     /// - A break before anything was measured.
     pub fn run(&self, progress: &mut Progress<'_>) -> Result<BusyReport> {

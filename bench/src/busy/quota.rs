@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// Where control groups are mounted.
 const ROOT: &str = "/sys/fs/cgroup";
-/// What the folder of a group begins with; the number of the process follows.
+/// The first letters of a group's folder; the number of the process follows.
 const NAME: &str = "farcall-bench-";
 /// Microseconds of CPU time in each period, and the period.
 const QUOTA_US: u32 = 50_000;

@@ -66,7 +66,7 @@ pub struct RepeatedRow {
     pub pipe_ratio: [f64; 2],
     /// p99 by p99 of the pipe in the same run.
     pub pipe_p99_ratio: [f64; 2],
-    /// The rate of the pipe by that of the row in the same run.
+    /// The rate of the pipe by the rate of the row in the same run.
     pub pipe_rate_ratio: [f64; 2],
 }
 
@@ -84,7 +84,7 @@ impl Repeats {
     /// Makes all runs, as [`BusyPlan::run`](crate::BusyPlan::run) makes one.
     ///
     /// # Errors
-    /// What [`check`](Self::check) finds, and what [`BusyPlan::run`](crate::BusyPlan::run) returns.
+    /// The errors of [`check`](Self::check), and of [`BusyPlan::run`](crate::BusyPlan::run).
     pub fn run(&self, progress: &mut Progress<'_>) -> Result<RepeatReport> {
         self.check()?;
         let default = [NullCall::NAME.to_owned()];

@@ -1,4 +1,4 @@
-//! What calls beside neighbours cost: plain data, as text, JSON and CSV.
+//! The cost of calls beside neighbours: plain data, as text, JSON and CSV.
 //!
 //! Invariant: a load that was not measured is in the report, with the reason.
 

@@ -41,7 +41,7 @@ pub struct Soak {
     pub calls: u64,
 }
 
-/// What a soak found; its existence says that no wake-up was lost.
+/// The findings of a soak; its existence says that no wake-up was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Soaked {
     /// The calls that have returned.
@@ -56,7 +56,7 @@ pub struct Soaked {
     pub is_partial: bool,
 }
 
-/// What the calling thread tells.
+/// The messages of the calling thread.
 #[derive(Debug, Default)]
 struct Count {
     calls: AtomicU64,

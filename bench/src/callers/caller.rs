@@ -26,7 +26,7 @@ use crate::callers::turn::Turn;
 use crate::processes::peer::{self, Peer};
 use crate::{Callee, Contender, CpuPair, Result};
 
-/// What the first argument of a caller process begins with; the two CPUs follow, or [`ANY`]. A second argument is the folder of
+/// The start of the first argument of a caller process; the two CPUs follow, or [`ANY`]. A second argument is the folder of
 /// a control group.
 const ARGUMENT: &str = "--farcall-bench-caller=";
 const ANY: &str = "any";

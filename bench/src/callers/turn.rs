@@ -3,7 +3,7 @@
 //! A turn lasts for several slices of the scheduler. A block of a millisecond would be over before a process that has just
 //! woken up has to share its CPU.
 //!
-//! Invariant: every call is in the samples, however long it takes; so the calls and their time are those of the same interval.
+//! Invariant: every call is in the samples, however long it takes; so the calls and their time belong to the same interval.
 
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,12 @@ use crate::{Contender, Result};
 const ORDER_NS: f64 = 1e6;
 /// Calls of an order at most.
 const ORDERED_MAX: u32 = 1024;
-/// Calls between two looks at the clock of a row that needs no orders. Each of them may take as long as a slice.
+/// Calls between two looks at the clock of a row that needs no orders. Each of them may take a whole slice.
 const UNORDERED_MAX: u32 = 16;
 /// An order has at most this many times the calls of the last one.
 const GROWTH_MAX: u32 = 8;
 
-/// What one or more turns of a row found.
+/// The findings of one or more turns of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     /// The time of all calls together.

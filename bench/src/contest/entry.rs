@@ -162,7 +162,7 @@ impl Entry {
     }
 }
 
-/// The spread of the ratios of one row's blocks to those of another, round by round; `None` without rounds.
+/// The spread of the ratios of one row's blocks to another row's blocks, round by round; `None` without rounds.
 pub(crate) fn ratios(row_ns: &[f64], base_ns: &[f64]) -> Option<Spread> {
     Spread::of(row_ns.iter().zip(base_ns).map(|(row, base)| row / base).collect())
 }

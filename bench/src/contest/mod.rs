@@ -32,7 +32,7 @@ pub struct Effort {
     pub duration: Duration,
 }
 
-/// What a row does in one round.
+/// The work of a row in one round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundKind {
     /// About a millisecond of calls back to back, then as many sampled one by one. The rows entered first and second are
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_those_of_the_rows_that_are_there() {
+    fn only_rows_that_were_measured_have_bars() {
         let mut contest = Contest::new(CpuPair { caller: 0, server: 1 }, RoundKind::Cold, true);
         contest.enter(vec![Box::new(Sleeper("Unix stream", 9_000))]);
         contest.enter(vec![Box::new(Sleeper("null call", 1_000))]);

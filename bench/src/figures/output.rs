@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_an_error_with_its_path() {
+    fn an_output_that_cannot_be_written_is_an_error_with_its_path() {
         for path in ["/nowhere/report.json", "/proc"] {
             let error = Output::open(Path::new(path)).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{path}: cannot be written: ")), "{error}");

@@ -30,9 +30,9 @@ pub struct Section {
 pub struct Row {
     /// The contender's name.
     pub name: String,
-    /// Over the rounds: this row's time per call by that of the two-line floor in the same round.
+    /// Over the rounds: this row's time per call by the time of the two-line floor in the same round.
     pub two_line_ratio: Option<Spread>,
-    /// Over the rounds: this row's time per call by that of the one-line floor in the same round.
+    /// Over the rounds: this row's time per call by the time of the one-line floor in the same round.
     pub one_line_ratio: Option<Spread>,
     /// Over the rounds: nanoseconds per call of a timed block.
     pub block_ns: Spread,

@@ -91,7 +91,7 @@ impl Ticks {
         Ticks([cpus.caller, cpus.server].into_iter().filter_map(line).collect())
     }
 
-    /// The share of `part` in a CPU's time between `self` and `after`, in percent; that of the worse CPU.
+    /// The share of `part` in a CPU's time between `self` and `after`, in percent, on the worse CPU.
     fn percent(&self, after: &Ticks, part: impl Fn(CpuTicks) -> u64) -> f64 {
         let shares = self.0.iter().zip(&after.0).map(|(before, after)| {
             let all = after.all.saturating_sub(before.all).max(1);

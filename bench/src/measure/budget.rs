@@ -27,7 +27,7 @@ pub(crate) struct Share {
     pub(crate) weight: f64,
 }
 
-/// How long one part may measure, and at most how many rounds are of use to it.
+/// How long one part may measure, and at most how many rounds help it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowance {
     pub(crate) until: Instant,
@@ -54,7 +54,7 @@ impl Budget {
         }
     }
 
-    /// The moment at which the next part ends; after the last part, the end of the run.
+    /// The moment when the next part ends; after the last part, the end of the run.
     pub(crate) fn next(&mut self) -> Instant {
         self.past += self.lengths.pop().unwrap_or_default();
         self.start + self.past

@@ -38,7 +38,7 @@ impl Regime {
         }
     }
 
-    /// What makes a round one of this regime.
+    /// The property that puts a round into this regime.
     pub(crate) fn description(self) -> String {
         let limit = Regime::NEAR_NS_MAX;
         match self {

@@ -42,7 +42,7 @@ pub(crate) struct Servers<'a> {
     pub(crate) callee: &'a Callee,
 }
 
-/// What the hot contest is asked for; see the fields of [`Plan`](crate::Plan).
+/// The choices of the hot contest; see the fields of [`Plan`](crate::Plan).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) versus: &'a [Versus],

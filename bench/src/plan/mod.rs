@@ -31,7 +31,7 @@ const COST_ROUNDS_MAX: usize = 11;
 /// No run is longer.
 const DURATION_MAX: Duration = Duration::from_secs(3600 * 24 * 365);
 
-/// What a run measures.
+/// The contents of a run.
 ///
 /// The hot contest on two CPUs has the floors, farcall's null call and the rows asked for. The null call is made in both
 /// directions, alone and after new code and new data. Two short contests have their own few rows: calls after a rest, and both
@@ -93,7 +93,7 @@ impl Plan {
     /// [`serve_if_child`](crate::serve_if_child) and [`farcall::executor::run_if_spawned`].
     ///
     /// # Errors
-    /// - What [`check`](Self::check) finds.
+    /// - The errors of [`check`](Self::check).
     /// - A child process, its pipes or its memory cannot be made; the first error of a row, with its name.
     /// - A break before anything was measured.
     pub fn run(&self, progress: &mut Progress<'_>) -> Result<Report> {

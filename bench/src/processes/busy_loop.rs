@@ -16,7 +16,7 @@ use crate::Result;
 use crate::machine::cpus::pin_to;
 use crate::processes::peer;
 
-/// What the first argument of a loop begins with; the number of the parent and a CPU follow, or [`ANY`].
+/// The start of the first argument of a loop; the number of the parent and a CPU follow, or [`ANY`].
 const ARGUMENT: &str = "--farcall-bench-loop=";
 const ANY: &str = "any";
 

@@ -51,18 +51,18 @@ impl SharedWords {
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < WORDS, "word {index} of {WORDS}");
         let word = self.map.as_mut_ptr().wrapping_add(index * STRIDE_BYTES).cast::<u64>();
-        // SAFETY: the mapping is aligned, SIZE_BYTES long and writable, lives as long as `self`, cannot shrink, and both
+        // SAFETY: the mapping is aligned, SIZE_BYTES long and writable, belongs to `self`, cannot shrink, and both
         // processes use the word as an atomic.
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Sleeps in the kernel while the low half of word `index` is that of `expected`, at most `timeout`; may return
+    /// Sleeps in the kernel while the low halves of word `index` and of `expected` are equal, at most `timeout`; may return
     /// earlier.
     #[expect(clippy::cast_possible_truncation, reason = "the kernel compares the low half")]
     pub(crate) fn sleep(&self, index: usize, expected: u64, timeout: Duration) {
         let low_half = self.word(index).as_ptr().cast_const().cast::<u32>();
         let limit = TimeSpec::from_duration(timeout);
-        // SAFETY: the kernel reads the word, which lives as long as `self`, and a timespec on this stack.
+        // SAFETY: the kernel reads the word, which belongs to `self`, and a timespec on this stack.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

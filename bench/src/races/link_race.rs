@@ -1,6 +1,6 @@
 //! From objects to the end of `main`: `farcall run` against linkers and the executables that they make, in turns.
 //!
-//! With arguments that end the program at once, the time is that of the way to `main`. All sides read their files from the page
+//! With arguments that end the program at once, the race measures the way to `main`. All sides read their files from the page
 //! cache, and the executables go to the folder for temporary files.
 //!
 //! Invariant: all sides get the same files and arguments and end with the same status, or there is no report.

@@ -1,4 +1,4 @@
-//! What races against linkers found: as text, as JSON, and as a picture of the time per object.
+//! The findings of races against linkers: as text, as JSON, and as a picture of the time per object.
 //!
 //! Invariant: each ratio compares two times of one round.
 

@@ -67,7 +67,7 @@ struct Found {
     us: [f64; 3],
 }
 
-/// Runs the program as long as `time` allows. `farcall` is the path of the command.
+/// Runs the program while `time` allows. `farcall` is the path of the command.
 ///
 /// # Errors
 /// When the program cannot be started, or prints no table.

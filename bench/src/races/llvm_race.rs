@@ -52,7 +52,7 @@ const OF_EVERY_PROCESS: [&str; 5] = ["c", "m", "dl", "pthread", "rt"];
 /// Folders of libraries that linkers search by themselves.
 const FOLDERS: [&str; 2] = ["-L/lib/x86_64-linux-gnu", "-L/usr/lib/x86_64-linux-gnu"];
 
-/// Races with a program that does nothing, so that the time is that of the way to its `main` and back. `farcall` is the path of
+/// Races with a program that does nothing, so that the race measures the way to its `main` and back. `farcall` is the path of
 /// the command.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ pub(crate) fn empty_program(farcall: &Path, time: Allowance) -> Result<LlvmRepor
     report
 }
 
-/// Races with a program of these objects, libraries (as for `-l`) and arguments, as long as `time` allows. The first round
+/// Races with a program of these objects, libraries (as for `-l`) and arguments, while `time` allows. The first round
 /// is not counted.
 ///
 /// # Errors

@@ -78,7 +78,7 @@ pub struct Changes {
 }
 
 impl Report {
-    /// Compares the rows of this report with those of a saved one.
+    /// Compares the rows of this report with the rows of a saved one.
     #[must_use]
     pub fn changes_since(&self, saved: &Report) -> Changes {
         let mut notes = differences(self, saved);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn regimes_are_kept_apart_and_one_that_is_missing_is_said() {
+    fn regimes_are_kept_apart_and_a_missing_regime_is_said() {
         let (near, far) = (run(Regime::Near, 50, 16, 1.0, 0.1), run(Regime::Far, 50, 16, 9.0, 0.1));
         let changes = near.changes_since(&far);
         assert!(changes.rows.is_empty() && !changes.is_worse());

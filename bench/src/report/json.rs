@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_or_of_another_schema_is_refused() {
+    fn texts_that_are_no_report_of_this_schema_are_refused() {
         for (text, complaint) in [
             ("", "not a saved report"),
             ("{}", "missing field `schema`"),

@@ -111,7 +111,7 @@ impl Server for BareCopyServer {
     }
 }
 
-/// Makes the first and the last bytes of a payload those of this call.
+/// Marks the first and the last bytes of a payload as this call's.
 #[inline]
 pub(crate) fn mark(bytes: &mut [u8], number: u64) {
     let number = number.to_le_bytes();
@@ -121,7 +121,7 @@ pub(crate) fn mark(bytes: &mut [u8], number: u64) {
     bytes[rest..].copy_from_slice(&number[..count]);
 }
 
-/// The length, the first and the last bytes of a payload, which tell it from that of another call.
+/// The length, the first and the last bytes of a payload, which tell it from another call's payload.
 #[inline]
 pub(crate) fn ends(bytes: &[u8]) -> (usize, &[u8], &[u8]) {
     let count = bytes.len().min(8);

@@ -2,7 +2,7 @@
 //!
 //! Every other row is reported as a ratio to these. They carry one word and do nothing with it.
 //!
-//! Invariant: no system call on either side of a call, as long as the sides have a CPU each.
+//! Invariant: no system call on either side of a call, while the sides have a CPU each.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;

@@ -2,7 +2,7 @@
 //!
 //! Both sides block in `read`, so each hop wakes a sleeper: the cost of a call without polling.
 //!
-//! Invariant: one `write` and one `read` on each side of a call, as long as the kernel takes and gives all bytes at once.
+//! Invariant: one `write` and one `read` on each side of a call, if the kernel takes and gives all bytes at once.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -18,7 +18,7 @@ use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
 use syntax::parse;
 
-/// What runs without arguments.
+/// The program that runs without arguments.
 const PROGRAM: [&str; 3] =
     ["norm(x, y) = sqrt(square(x) + square(y))", "square(x) = x * x", "norm(3, 4) / 2"];
 

@@ -5,7 +5,7 @@
 //! cargo run --release -p farcall-cranelift --example udf
 //! ```
 //!
-//! The number behind `--` is that of rounds to measure, 200 without it. A round runs the same code over the same columns in this
+//! The number behind `--` counts the rounds to measure, 200 without it. A round runs the same code over the same columns in this
 //! process and in the executor. The exit status is 1 when the executor handles fewer than 0.95 times as many rows in a second.
 #![allow(unsafe_code, reason = "the kernel of cranelift-jit is called by its address")]
 
@@ -76,7 +76,7 @@ fn main() -> Result<ExitCode, Failure> {
     Ok(if ratio >= BAR { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Starts an executor and attaches both regions for as long as it lives.
+/// Starts an executor and attaches both regions until it ends.
 fn start(inputs: &RegionHeap, results: &RegionHeap) -> Result<Controller, Failure> {
     let controller = ExecutorBuilder::new().this_program().spin(SPIN).start()?;
     for heap in [inputs, results] {

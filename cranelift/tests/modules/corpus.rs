@@ -14,7 +14,7 @@ pub(crate) const VARIABLES: u32 = 6;
 /// The data object with addresses of functions of the last level.
 pub(crate) const TABLE: u32 = VARIABLES;
 pub(crate) const VARIABLE_BYTES: usize = 64;
-/// What programs import: names of the C library, and their types.
+/// The imports of programs: names of the C library, and their types.
 pub(crate) const IMPORTS: [(&str, &str); 4] = [
     ("labs", "(i64) -> i64 system_v"),
     ("cbrt", "(f64) -> f64 system_v"),

@@ -1,4 +1,4 @@
-//! What code in the executor may do: data of all kinds, thread-locals, symbols of the host's choice, exceptions, and crashes, which
+//! Abilities of code in the executor: data of all kinds, thread-locals, symbols of the host's choice, exceptions, and crashes, which
 //! name the function.
 
 use std::process::Command;

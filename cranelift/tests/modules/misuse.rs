@@ -1,4 +1,4 @@
-//! What a module refuses, with errors that say what to do, and never with a panic.
+//! Misuse that a module refuses, with errors that say what to do, and never with a panic.
 
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::ir::{AbiParam, Signature, types};

@@ -105,7 +105,7 @@ pub(crate) fn numpy_name(kind: &Type) -> Option<&'static str> {
     })
 }
 
-/// What a pointer leads to, for messages.
+/// The target of a pointer, for messages.
 pub(crate) fn describe(target: &Target) -> String {
     match target {
         Target::Void => "void".to_owned(),
@@ -166,7 +166,7 @@ fn check_elements(
     Err(PyTypeError::new_err(format!("an array of {name}, where the function takes {target}")))
 }
 
-/// Whether NumPy's name of a type is that of this number. A time of NumPy is its count of units.
+/// Whether NumPy's name of a type means this number. A time of NumPy is its count of units.
 fn is_number(kind: &Type, name: &str) -> bool {
     let is_time = matches!(kind, Type::I64) && (name.starts_with("<M8") || name.starts_with("<m8"));
     is_time || numpy_name(kind) == Some(name)
@@ -192,7 +192,7 @@ fn element_of(mut kind: &Type) -> (&Type, Vec<u64>) {
     (kind, extents)
 }
 
-/// An array of several dimensions has those of the type as its last ones; an array of one has whole rows.
+/// An array of several dimensions ends with the dimensions of the type; an array of one has whole rows.
 fn check_shape(kind: &Type, inner: &[u64], shape: &[u64]) -> PyResult<()> {
     let row: u64 = inner.iter().product();
     if row == 0 || inner.is_empty() {
@@ -225,7 +225,7 @@ fn fields_of<'py>(
     Ok(if dtype.getattr("fields")?.is_none() { None } else { Some(dtype) })
 }
 
-/// Compares the fields of records with those of a structure: names, places and types. Names that NumPy has given count for nothing.
+/// Compares the fields of records with the fields of a structure: names, places and types. Names that NumPy has given count for nothing.
 fn compare_record(one: &Struct, dtype: &Bound<'_, PyAny>) -> PyResult<()> {
     let other = |what: String| {
         let (kind, due) = (dtype.getattr("str"), Type::from(one.clone()));
@@ -261,7 +261,7 @@ fn compare_record(one: &Struct, dtype: &Bound<'_, PyAny>) -> PyResult<()> {
     }
 }
 
-/// Compares the type of a record's field with that of a structure's.
+/// Compares the type of a record's field with the type of a structure's field.
 fn compare_field(kind: &Type, dtype: &Bound<'_, PyAny>) -> PyResult<()> {
     let (element, inner) = element_of(kind);
     let (base, shape) = match dtype.getattr("subdtype")? {

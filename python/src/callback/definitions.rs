@@ -31,7 +31,7 @@ impl Definitions {
 
     pub(crate) fn remove(&self, number: usize) {
         let removed = self.lock().get_mut(number).and_then(Option::take);
-        // What a function's end runs may use the list.
+        // Code that a function's end runs may use the list.
         drop(removed);
     }
 

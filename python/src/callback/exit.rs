@@ -39,7 +39,7 @@ pub(crate) fn call<'py>(
     function: &Bound<'py, PyAny>,
     arguments: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // By its declaration in PyO3 the function never unwinds. In one unit of code the compiler believes that of both declarations,
+    // By its declaration in PyO3 the function never unwinds. In one unit of code the compiler believes so of both declarations,
     // and the unwinder finds no `Sleep`. It cannot know where this pointer leads.
     let call: unsafe extern "C-unwind" fn(_, _, _) -> _ = black_box(PyObject_Call);
     let sleep = Sleep;

@@ -16,7 +16,7 @@ use crate::counts::{Counts, expect_no_children};
 use crate::session::Session;
 use crate::sources;
 
-const KILLED: &str = "confined::descendants::what_is_left_ends_with_a_controller_that_is_killed";
+const KILLED: &str = "confined::descendants::processes_left_behind_end_with_a_controller_that_is_killed";
 
 fn daemon(session: &Session) -> Pid {
     let pid = session.call("daemonize", NONE).expect("an answer");
@@ -31,7 +31,7 @@ fn ends_descendants(session: &Session) -> bool {
 }
 
 #[test]
-fn what_is_left_ends_with_the_executor_however_it_ends() {
+fn processes_left_behind_end_with_the_executor_however_it_ends() {
     Apart::within(120).run(|| {
         let before = Counts::now();
         // A process of the same user, outside.
@@ -85,7 +85,7 @@ fn a_fork_bomb_ends_with_the_executor() {
 
 /// The controller is a process of its own, which kills itself.
 #[test]
-fn what_is_left_ends_with_a_controller_that_is_killed() {
+fn processes_left_behind_end_with_a_controller_that_is_killed() {
     if apart::case().is_some() {
         let session = start(Confinement::isolated());
         let outlives = session.call("outlive_controller", NONE).expect("an answer");

@@ -1,4 +1,4 @@
-//! What linked code does outside of its process, at each level of confinement, and what it uses up.
+//! Deeds of linked code outside of its process, at each level of confinement, and resources that it uses up.
 //!
 //! The tables in src/docs/trust.md are what this code measures: `TABLE_REWRITE=1` writes them.
 
@@ -33,7 +33,7 @@ const ENDS: Duration = Duration::from_secs(10);
 /// A number of the controller's, which linked code is after.
 static KEPT: AtomicU64 = AtomicU64::new(7);
 
-/// What an attack needs beside its name.
+/// The needs of an attack beside its name.
 #[derive(Debug, Clone, Copy)]
 enum Needs {
     Nothing,
@@ -169,7 +169,7 @@ fn ends(pid: Pid) -> bool {
     true
 }
 
-/// What becomes of each attack at this level.
+/// The outcome of each attack at this level.
 fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
     let targets = Targets::new();
     let session = start(confinement(level));

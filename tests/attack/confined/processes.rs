@@ -14,7 +14,7 @@ use crate::apart::Apart;
 use crate::counts::children;
 use crate::session::{Session, launch};
 
-/// What the page calls it, and the function in `sources/processes.c` that tries it.
+/// Its name on the page, and the function in `sources/processes.c` that tries it.
 const CALLS: [(&str, &str); 30] = [
     ("`prlimit64`, a new limit", "prlimit64"),
     ("`setpriority` of a process", "setpriority_process"),
@@ -67,7 +67,7 @@ fn sweepers() -> Vec<Target> {
     children().into_iter().filter(named).map(|pid| ("a sweeper", pid)).collect()
 }
 
-/// What becomes of each call from this code to all of these processes.
+/// The outcome of each call from this code to all of these processes.
 fn outcomes(from: &str, session: &Session, targets: &[Target]) -> Vec<String> {
     let outcome = |(name, function): &(&str, &str)| {
         let reach = |pid: i32| {
@@ -87,7 +87,7 @@ fn outcomes(from: &str, session: &Session, targets: &[Target]) -> Vec<String> {
     CALLS.iter().map(outcome).collect()
 }
 
-/// What becomes of each call at this level; `None` where the kernel lacks a part of it.
+/// The outcome of each call at this level; `None` where the kernel lacks a part of it.
 fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
     let attacker = session(confinement(level));
     let beside = [session(Confinement::new()), session(confinement(level))];

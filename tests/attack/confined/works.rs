@@ -101,7 +101,7 @@ fn an_executor_has_no_capability_and_no_new_privileges() {
 }
 
 #[test]
-fn an_executor_without_confinement_is_left_as_it_is() {
+fn an_executor_without_confinement_keeps_its_rights() {
     Apart::within(60).run(|| {
         let session = start(Confinement::new());
         assert_eq!(session.controller.confinement().to_string(), "default");
@@ -133,7 +133,7 @@ fn a_limit_that_leaves_no_room_to_start_is_an_error() {
 
 /// A kernel without Landlock, as far as the executor can tell.
 #[test]
-fn what_the_kernel_lacks_is_an_error_or_is_named() {
+fn a_rule_that_the_kernel_lacks_is_an_error_or_is_named() {
     Apart::within(60).run(|| {
         let without = |confinement| {
             let launch = launch().confine(confinement);

@@ -1,4 +1,4 @@
-//! What callers and handlers may do, and threads that leave (D10, D17).
+//! Deeds that callers and handlers may do, and threads that leave (D10, D17).
 #![allow(unsafe_code, reason = "handles a signal")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -44,7 +44,7 @@ fn d10_calls_that_nest_without_end_are_an_error() {
     });
 }
 
-/// What the handler of the signal calls, and what came of it.
+/// The function that the handler of the signal calls, and its result.
 static CALLED: OnceLock<(Controller, ExecutorAddr)> = OnceLock::new();
 static OUTCOME: Mutex<Option<std::result::Result<Result<Vec<u8>>, String>>> = Mutex::new(None);
 
@@ -83,7 +83,7 @@ fn d17_a_call_from_a_signal_handler_is_an_error_or_a_result() {
     });
 }
 
-/// What panics once more when it is dropped.
+/// A value that panics once more when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

@@ -16,7 +16,7 @@ use crate::session::{Session, bytes, launch};
 use crate::sources;
 
 const TIMEOUT: Duration = Duration::from_millis(50);
-/// What a busy machine may add.
+/// The delay that a busy machine may add.
 const SLACK: Duration = Duration::from_secs(1);
 /// When it is clear that nothing ends the call.
 const HANG: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! What linked code asks for, sends or leaves nothing of costs the host little (D4, D5, D8, D11, D13, D14).
+//! Requests and messages of linked code, and resources that it uses up, cost the host little (D4, D5, D8, D11, D13, D14).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

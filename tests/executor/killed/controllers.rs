@@ -1,4 +1,4 @@
-//! A controller is killed: that of an embedded session, of an executor that serves, or of a polled executor.
+//! A controller is killed: the controller of an embedded session, of an executor that serves, or of a polled executor.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::Command;
@@ -30,7 +30,7 @@ const SLAB_BYTES: u64 = 1 << 30;
 const MOMENTS: u32 = 20;
 /// For the victim that does not end by itself.
 pub(super) const STAYS: &str = "no point";
-/// What the victim says when its calls go to and fro.
+/// The victim's word when its calls go to and fro.
 const GOING: &str = "going #1";
 
 pub(super) fn command(way: Way) -> Command {
@@ -105,7 +105,7 @@ fn talk(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// What survives.
+/// The survivor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Session,
@@ -201,7 +201,7 @@ fn expect_clear(outcome: Result<()>, what: &str) {
     }
 }
 
-/// Every point at which a controller dies.
+/// Every point where a controller dies.
 pub(super) fn all(points: &mut Points) {
     for (kind, way) in Kind::ALL.into_iter().flat_map(|kind| Way::ALL.map(|way| (kind, way))) {
         let name = format!("controller of a {kind:?} over a {}", way.name()).to_lowercase();

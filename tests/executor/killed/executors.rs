@@ -32,7 +32,7 @@ const KILL: &[u8] =
 /// `pause`, for ever.
 const PAUSE: &[u8] = b"\xb8\x22\x00\x00\x00\x0f\x05\xeb\xf7";
 
-/// What kind of executor it is.
+/// The kind of executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Session,
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// What can be reached in which way.
+    /// The kinds that each way reaches.
     pub(super) fn all() -> impl Iterator<Item = (Self, Way)> {
         let embedded = [Self::Session, Self::Serve];
         let embedded = embedded.into_iter().flat_map(|kind| Way::ALL.map(|way| (kind, way)));
@@ -127,7 +127,7 @@ pub(super) enum Deed {
     /// The dealloc action that undoes, when another finalize action has failed.
     Undo,
     Deinitialize,
-    /// That of the first of two.
+    /// The line of the first of two.
     DeinitializeMultiple,
     Release,
     /// The dealloc action that was left for the end of the session.
@@ -146,7 +146,7 @@ const DEEDS: [Deed; 9] = [
     Deed::End,
 ];
 
-/// What the controller has seen: calls that worked, and then calls that failed since the executor is gone.
+/// The controller's experience: calls that worked, and then calls that failed since the executor is gone.
 #[derive(Default)]
 struct Seen {
     worked: usize,
@@ -285,7 +285,7 @@ fn calls_back_and_goes_on(context: u64, dispatch: u64) -> Vec<u8> {
     code
 }
 
-/// Every point at which an executor dies.
+/// Every point where an executor dies.
 pub(super) fn all(points: &mut Points) {
     for (kind, way) in Kind::all() {
         let name = format!("executor {} over a {}", kind.name(), way.name());

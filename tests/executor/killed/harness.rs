@@ -1,5 +1,5 @@
-//! What kills: a process that is started to die at a given point, a watch over the survivor, and the counts. Tests of peers
-//! that did not start each other use it, and so do those of `it`.
+//! The killing: a process that is started to die at a given point, a watch over the survivor, and the counts. Tests of peers
+//! that did not start each other use it, and so do the tests of `it`.
 //!
 //! Invariant: a point counts only when the victim was seen to die of SIGKILL, there.
 
@@ -18,13 +18,13 @@ use nix::unistd::Pid;
 
 use super::left::Left;
 
-/// What a process of a test is: the survivor, or which victim.
+/// The role of a process in a test: the survivor, or which victim.
 pub(super) const ROLE: &str = "FARCALL_TEST_KILLED";
 /// Where a victim dies: the name of a point, and how often it is passed before.
 pub(super) const POINT: &str = "FARCALL_TEST_KILLED_AT";
 /// How a victim says where it is.
 pub(super) const MARK: &str = "point: ";
-/// What nothing here takes as long as.
+/// Everything here takes less time.
 pub(super) const STUCK: Duration = Duration::from_secs(30);
 
 /// Runs the test of this name once more, in a process of its own that survives all points; prints how many they were.
@@ -122,7 +122,7 @@ impl Victim {
     }
 }
 
-/// What has been done so far, and a watch over it.
+/// The work so far, and a watch over it.
 pub(super) struct Points {
     counts: BTreeMap<String, usize>,
     left: Option<Left>,
@@ -162,7 +162,7 @@ impl Points {
         let result = work(&what);
         match &self.left {
             Some(left) => left.expect_nothing_more(&what),
-            // What the first run has made for good is not what it has left.
+            // Things that the first run makes once are not left behind.
             None => self.left = Some(Left::at_rest()),
         }
         result

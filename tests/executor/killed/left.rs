@@ -1,7 +1,7 @@
-//! What the death of another process could leave behind: descriptors, mappings of shared memory, address space, threads,
+//! Things that the death of another process could leave behind: descriptors, mappings of shared memory, address space, threads,
 //! children, and names of shared memory.
 //!
-//! Invariant: it is of use only where nothing else runs in the process meanwhile.
+//! Invariant: it is true only where nothing else runs in the process meanwhile.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// More address space than stacks that are kept for threads to come take; what a test reserves is larger.
 const SLACK_KIB: u64 = 768 << 10;
 
-/// What there was at some moment.
+/// The counts at some moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Left {
     descriptors: Vec<String>,
@@ -52,7 +52,7 @@ impl Left {
         }
     }
 
-    /// What there is when nothing ends any more.
+    /// The counts when nothing ends any more.
     pub(crate) fn at_rest() -> Self {
         let deadline = Instant::now() + TIMEOUT;
         let (mut last, mut same) = (Self::now(), 0);

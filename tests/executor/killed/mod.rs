@@ -46,7 +46,7 @@ fn survive() {
     points.report(40);
 }
 
-/// What carries the calls.
+/// The carrier of the calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Lane,
@@ -89,7 +89,7 @@ fn again(role: &str) -> Command {
 /// The victim's end of the connection.
 fn own_socket() -> OwnedFd {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().expect("a socket");
-    // The end of the connection is that of its last descriptor.
+    // The connection ends with its last descriptor.
     let nothing = std::fs::File::open("/dev/null").expect("Linux");
     nix::unistd::dup2_stdin(nothing).expect("a descriptor");
     socket

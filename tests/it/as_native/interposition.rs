@@ -121,9 +121,9 @@ fn an_allocator_of_the_program_meets_no_older_block() {
     assert_same("early blocks", &reference, &run(farcall_run(&inputs, &[])));
 }
 
-/// A1: blocks of a preloaded allocator cannot be told from those of the program.
+/// A1: blocks of a preloaded allocator cannot be told from the program's blocks.
 #[test]
-fn a_second_allocator_is_refused_beside_that_of_the_program() {
+fn a_second_allocator_is_refused_beside_the_programs_own() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     guest(folder.path(), "as_native/allocator.c", &["-xc"]);
     let sources = ["own_allocator.c", "allocator.c"];
@@ -346,7 +346,7 @@ fn libraries_find_no_name_of_a_removed_dylib() {
     is_refused(&controller, &needing(folder.path(), "second"));
 }
 
-/// A5: a constructor that does not return ends the constructors of its library. Those of others run at the next call.
+/// A5: a constructor that does not return ends the constructors of its library. Constructors of other libraries run at the next call.
 #[test]
 fn libraries_wait_behind_a_constructor_that_fails() {
     let folder = tempfile::tempdir().expect("a folder for the test");

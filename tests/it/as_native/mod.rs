@@ -1,4 +1,4 @@
-//! What a program sees of its process, of signals and of its libraries, compared with the native program.
+//! A program's view of its process, of signals and of its libraries, compared with the native program.
 
 pub(crate) mod interposition;
 pub(crate) mod process;

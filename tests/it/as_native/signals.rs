@@ -7,7 +7,7 @@ use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
 
-/// N23: there are threads of the executor beside those of the program.
+/// N23: there are threads of the executor beside the program's threads.
 #[test]
 fn a_signal_that_the_program_blocks_waits_for_the_program() {
     same_as_native(&program(&["as_native/blocked_signals.c"], &[]), &[PLAIN]);

@@ -110,7 +110,7 @@ fn handlers_that_fail_panic_or_are_gone_are_errors_of_the_call() {
     assert_eq!(session.call("back", &[tag.get(), 21]).expect("goes on"), 42);
 }
 
-/// What a panic carries that panics when it is dropped.
+/// The payload of a panic, which panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -120,7 +120,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn what_the_panic_of_a_handler_carries_may_panic_too() {
+fn the_payload_of_a_handlers_panic_may_panic_too() {
     let session = Session::start();
     let tag = session.controller.register_handler(|_, _| std::panic::panic_any(Bomb));
     for _ in 0..3 {
@@ -344,7 +344,7 @@ fn a_death_ends_the_calls_of_all_threads_with_its_name() {
 
 /// A constructor is an action that is posted ahead of the next call; whichever thread makes that.
 #[test]
-fn what_is_linked_on_one_thread_is_ready_on_every_other() {
+fn code_linked_on_one_thread_is_ready_on_every_other() {
     let session = Session::start();
     let path = corpus::object("resolved_once.c", PLAIN);
     let object = ObjectFile::parse("resolved_once.o", std::fs::read(path).expect("a file"));

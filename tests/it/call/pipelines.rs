@@ -203,7 +203,7 @@ fn time_outs_expire_and_late_results_are_counted() {
     let last = session.pipeline.submit(twice, &4_u64.to_le_bytes()).expect("submitted");
     let last = last.wait_timeout(Duration::from_secs(60)).expect("a result");
     assert_eq!((number(&last), session.controller.stats().late), (8, 2));
-    // What was dropped ran.
+    // The dropped calls ran.
     let count = session.controller.call(session.function("count"), &[]).expect("a result");
     assert_eq!(number(&count), 2);
 }

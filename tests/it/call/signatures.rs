@@ -1,5 +1,5 @@
 //! Functions by signatures that are known at run time. The checker is gcc: C with random signatures, each with a caller that gcc
-//! compiled. What the caller gets, a call from here must get, with the same arguments.
+//! compiled. A call from here must get the caller's result, with the same arguments.
 //!
 //! Invariant: arguments and results are compared number by number, in an order that the C source and this file share. No layout is
 //! computed here.

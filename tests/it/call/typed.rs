@@ -163,7 +163,7 @@ fn structures_are_passed_by_their_address() {
 
 #[test]
 #[should_panic(expected = "5 bytes at 4092 of a buffer of 4096")]
-fn what_does_not_fit_a_buffer_is_refused_here() {
+fn a_value_that_does_not_fit_a_buffer_is_refused_here() {
     let launch = launch::builder();
     let controller = launch.start().expect("an executor");
     controller.buffer(1).expect("room").write(4092, &[0; 5]);

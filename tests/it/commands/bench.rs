@@ -297,7 +297,7 @@ fn a_busy_cpu_is_a_warning() {
 }
 
 #[test]
-fn a_run_is_as_long_as_asked_within_a_fifth() {
+fn a_run_has_the_length_that_was_asked_within_a_fifth() {
     let mut lengths = Vec::new();
     // A busy machine may miss it once or twice.
     for _ in 0..3 {

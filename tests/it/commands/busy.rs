@@ -193,7 +193,7 @@ fn repeated_runs_show_the_worst() {
 
 #[test]
 fn a_soak_counts_its_calls_and_loses_no_wake_up() {
-    // Beside much other work a call may take as long as a few slices of the scheduler.
+    // Beside much other work a call may take a few slices of the scheduler.
     let soaked = measure(&["--soak", "500"]);
     assert_eq!(soaked["calls"], 500, "{soaked}");
     assert!(soaked["loads"].as_u64() >= Some(1), "{soaked}");

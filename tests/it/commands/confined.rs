@@ -12,7 +12,7 @@ use crate::testkit::process::{Ended, run_to_end};
 /// The tests that fail so, and what their programs want that isolated ones do not get.
 const OTHERWISE: [(&str, &str); 5] = [
     ("commands::run::signals_that_are_ignored_stay_ignored", "prints the limit on core files"),
-    ("commands::run::what_the_process_inherits_and_may_do", "prints the limit on core files"),
+    ("commands::run::the_process_inherits_and_may_do_what_the_native_one_does", "prints the limit on core files"),
     (
         "executor::debugger::core_file::the_core_of_a_program_is_whole",
         "has the kernel write a core",
@@ -24,7 +24,7 @@ const OTHERWISE: [(&str, &str); 5] = [
 const ALL: [(&str, usize); 4] =
     [("commands::run::", 40), ("link::", 40), ("executor::", 20), ("call::lanes::", 10)];
 
-/// What this program prints, started with these arguments.
+/// The output of this program, started with these arguments.
 fn again(args: &[&str]) -> String {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(args).env(CONFINE, "isolated").stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! What the command says about itself: help, version, completions and manual pages.
+//! The command's texts about itself: help, version, completions and manual pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn farcall(args: &[&str]) -> Ended {
     run_to_end(command, b"")
 }
 
-/// What `farcall` prints, which must end well.
+/// The output of `farcall`, which must end well.
 fn printed(args: &[&str]) -> String {
     let ended = farcall(args);
     assert_eq!((ended.status, ended.complaint().as_str()), (0, ""), "{args:?}: {ended}");
@@ -142,7 +142,7 @@ fn pages_and_help_name_values_and_print_no_back_quotes() {
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error() {
+fn a_page_that_cannot_be_written_is_an_error() {
     for args in [&["man"][..], &["completions", "zsh"], &["doctor"]] {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", "exec \"$@\" >/dev/full", "sh", FARCALL]).args(args);
@@ -191,7 +191,7 @@ fn build_script(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn the_commit_is_that_of_the_package_or_of_git_or_is_left_out() {
+fn the_commit_comes_from_the_package_or_git_or_is_left_out() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let script = build_script(folder.path());
     let package = folder.path().join("package");

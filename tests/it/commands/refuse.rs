@@ -1,4 +1,4 @@
-//! What cannot be linked is refused with status 126, or 127 for a missing file. Nothing of the program runs, and standard error
+//! Files that cannot be linked are refused with status 126, or 127 for a missing file. Nothing of the program runs, and standard error
 //! is one line that says what is wrong and where.
 //!
 //! Invariant: no input, however damaged, makes the command panic, hang or die by a signal.
@@ -75,7 +75,7 @@ fn folder_in_place_of_a_file() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_not_read() {
+fn a_file_that_is_not_regular_is_not_read() {
     let folder = folder();
     let pipe = folder.path().join("pipe.o");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe with a name");

@@ -1,4 +1,4 @@
-//! What runs under `farcall run` behaves as the native program does: output, streams, exit status.
+//! A program under `farcall run` behaves as the native program does: output, streams, exit status.
 //!
 //! Invariant: the native program of the very same objects says what is right, no text in this file.
 
@@ -17,7 +17,7 @@ use crate::testkit::process::{Ended, MARK, run_to_end};
 /// The builds for programs that take long to compile.
 const SHORT: [Build<'static>; 4] = [PLAIN, gcc(&["-O0"]), gcc(&["-O2", "-fPIC"]), LOW];
 
-/// What C++ programs name, as the C++ compiler does for them.
+/// The libraries of C++ programs, which are named as the C++ compiler does for them.
 const CXX: &[&str] = &["stdc++", "m"];
 
 #[test]
@@ -167,7 +167,7 @@ fn parents_and_forked_children_have_their_own_data() {
 }
 
 #[test]
-fn what_the_process_inherits_and_may_do() {
+fn the_process_inherits_and_may_do_what_the_native_one_does() {
     for what in ["describe", "execute", "wait", "close", "threads-left", "quick"] {
         let args = &[what];
         same_as_native(&Program { args, ..program(&["process.c"], &[]) }, &[PLAIN]);

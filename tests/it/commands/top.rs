@@ -26,7 +26,7 @@ fn object() -> ObjectFile {
     ObjectFile::parse("supervised.o", bytes).expect("an object")
 }
 
-/// What this process has published under a name.
+/// The sessions that this process has published under a name.
 fn published(name: &str) -> Option<Published> {
     let all = Published::all().expect("there is /proc");
     all.into_iter().find(|one| one.host() == std::process::id() && one.name() == name)
@@ -123,7 +123,7 @@ fn every_way_of_calling_is_counted_once() {
 }
 
 #[test]
-fn times_are_those_of_the_calls_since_the_last_look() {
+fn only_calls_since_the_last_look_are_timed() {
     const NAME: &str = "long and short";
     let controller = builder().publish(NAME).start().expect("an executor");
     let dylib = controller.create_dylib("main");
@@ -240,7 +240,7 @@ fn pages() -> Vec<(File, Vec<u8>)> {
     open.collect()
 }
 
-// A reader looks at some of a host's pages only, so they would hide those of other tests.
+// A reader looks at some of a host's pages only, so they would hide the pages of other tests.
 #[test]
 fn files_that_only_look_like_publications_are_harmless() {
     let name = "commands::top::files_that_only_look_like_publications_are_harmless";

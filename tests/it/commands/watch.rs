@@ -76,7 +76,7 @@ fn a_file_with_main_is_run_once_for_each_version() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_refused() {
+fn a_file_that_cannot_be_watched_is_refused() {
     let nowhere = watch(Path::new("/nowhere/at/all.c"), &[]).end();
     assert_eq!(nowhere.status, 127, "{nowhere}");
     let folder = tempfile::tempdir().expect("a folder");

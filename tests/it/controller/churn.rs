@@ -29,7 +29,7 @@ struct Churn {
     session: ExecutionSession,
     layer: ObjectLayer,
     shared: Redirectable,
-    /// What the stub leads to. The thread that redirects it hands this over, to be removed when no call is in it.
+    /// The code that the stub leads to. The thread that redirects it hands this over, to be removed when no call is in it.
     current: Mutex<Option<ResourceTracker>>,
     /// They refer to each other.
     parts: [ObjectFile; 4],
@@ -51,7 +51,7 @@ impl Churn {
         Self { controller, pool, session, layer, shared, current, parts, rounds }
     }
 
-    /// What one thread does until the time is up.
+    /// The work of one thread until the time is up.
     fn run(&self, thread: u64, until: Instant) {
         let dylib = self.session.create_dylib(format!("thread {thread}")).expect("another");
         let mut round = 0;

@@ -60,7 +60,7 @@ impl Program {
     }
 }
 
-/// What the native program returns.
+/// The status of the native program.
 fn due(build: Build<'_>) -> i32 {
     let mut files = SOURCES.map(|name| corpus::object(name, build)).to_vec();
     let stub = tempfile::Builder::new().suffix(".c").tempfile().expect("a file");

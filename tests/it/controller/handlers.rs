@@ -271,7 +271,7 @@ fn panic_any() -> ! {
     std::panic::panic_any(Bomb)
 }
 
-/// What a panic carries that panics when it is dropped.
+/// The payload of a panic, which panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {

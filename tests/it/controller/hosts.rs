@@ -101,7 +101,7 @@ fn a_host_that_ignores_the_ends_of_children_learns_the_status() {
 #[test]
 fn a_status_that_was_collected_elsewhere_is_unknown() {
     let name = "controller::hosts::a_status_that_was_collected_elsewhere_is_unknown";
-    // What is ignored is inherited.
+    // An ignored signal is inherited.
     behind("exec env --ignore-signal=CHLD", name, |object| {
         // PIDFD_GET_INFO.
         alone::refuse(16, &[(1, 0xc040_ff0b)], 25);

@@ -75,7 +75,7 @@ fn each_lazy_function_is_compiled_once_for_eight_threads() {
         .collect();
     let table = table(&controller, &functions);
     let due: u64 = (0..FUNCTIONS).map(|value| value * value).sum();
-    // What was posted goes ahead of this one, and the lanes are opened.
+    // The posted calls go ahead of this one, and the lanes are opened.
     assert_eq!(call_all.call(table.address(), 0, 0).expect("a result"), 0);
     let before = controller.stats();
     let calls: Vec<_> = (0..THREADS)
@@ -250,7 +250,7 @@ fn only_the_innermost_call_fails() {
 }
 
 #[test]
-fn what_was_removed_is_gone_and_the_session_ends() {
+fn removed_functions_are_gone_and_the_session_ends() {
     let controller = launch::controller();
     let value = Arc::new(());
     let kept = Arc::clone(&value);

@@ -370,7 +370,7 @@ fn an_executor_that_cannot_start_is_an_error() {
     assert_eq!(error.death().and_then(|death| death.exit_status), Some(1), "{error}");
 }
 
-/// What a wrapper function of `low_wrapper.c` says.
+/// The answer of a wrapper function of `low_wrapper.c`.
 fn low_address(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
     let address = call(controller, dylib, name);
     assert!(address < 1 << 31, "{name} says {address:#x}");
@@ -407,7 +407,7 @@ fn code_with_32_bit_addresses_lies_low_beside_near_code() {
 }
 
 #[test]
-fn what_is_added_to_low_code_lies_low_too() {
+fn code_added_to_low_code_lies_low_too() {
     let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
     let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
     let controller = launch::controller();

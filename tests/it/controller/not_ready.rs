@@ -73,7 +73,7 @@ fn an_executor_without_address_space_says_so() {
     }
 }
 
-/// What an executor is started with, in a process that becomes one behind a filter.
+/// The arguments that an executor is started with, in a process that becomes one behind a filter.
 const ARGUMENT: &str = "FARCALL_TEST_ARGUMENT";
 
 #[test]

@@ -24,7 +24,7 @@ use crate::testkit::process::until;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The C library's heap is never quite the same twice.
 const SLACK_BYTES: u64 = 128 << 10;
-/// What the C library's heap grows by at a time. Memory for each of 100,000 swaps would take six of these.
+/// The step in which the C library's heap grows. Memory for each of 100,000 swaps would take six of these.
 const HEAP_STEP_BYTES: u64 = 132 << 10;
 
 /// A program that calls a function, which has no version yet.
@@ -235,7 +235,7 @@ impl ResourceManager for Stuck {
 }
 
 #[test]
-fn replaced_code_that_cannot_be_removed_is_told_to_who_asks() {
+fn replaced_code_that_cannot_be_removed_is_an_error_when_asked() {
     let [controller, other] = [(); 2].map(|()| launch::controller());
     let target = ExecutorAddr::new(0x1000);
     let function = controller.create_redirectable(target).expect("room");
@@ -387,7 +387,7 @@ fn a_new_version_keeps_the_variables_of_the_last() {
         assert_eq!(results, [101 + 1 + 1000, 102 + 3 + 2000]);
         let (second, step) = version(Some(&first), 10, 1, flags);
         assert_eq!(step.call().expect("a result"), 112 + 6 + 3000);
-        // What has another size is new; what only the first version has placed is found through the second.
+        // A variable of another size is new; variables that only the first version has placed are found through the second.
         let (_third, step) = version(Some(&second), 100, 2, flags);
         assert_eq!(step.call().expect("a result"), 212 + 10 + 1000);
         assert_eq!(

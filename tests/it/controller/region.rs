@@ -42,7 +42,7 @@ impl Linked {
         function.call(args[0], args[1], args[2])
     }
 
-    /// The addresses at which regions are mapped.
+    /// The addresses where regions are mapped.
     fn mapped(&self) -> Vec<u64> {
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.controller.pid()));
         let maps = maps.expect("alive");
@@ -150,7 +150,7 @@ fn a_batch_over_rows_is_one_message_in_each_way() {
 }
 
 #[test]
-fn what_a_killed_executor_completed_is_there_for_the_next() {
+fn work_of_a_killed_executor_is_there_for_the_next() {
     const WORDS: usize = 1 << 20;
     let region = region(8 * WORDS as u64);
     let first = Linked::start();

@@ -21,7 +21,7 @@ use crate::testkit::programs::{self, Compiled};
 const ROUNDS: usize = 200;
 /// Rounds after which everything is as large as it gets.
 const WARM_ROUNDS: usize = 20;
-/// What the executor's resident memory may grow by all the same: the C library's heap is never quite the same twice.
+/// The bytes by which the executor's resident memory may grow all the same: the C library's heap is never quite the same twice.
 const SLACK_BYTES: u64 = 512 << 10;
 /// More than the objects of any program here have.
 const CACHE_BYTES: usize = 64 << 20;
@@ -98,7 +98,7 @@ impl Session {
         self.call("has_frames", &function.get().to_le_bytes()) != 0
     }
 
-    /// What was written since the last time.
+    /// The output since the last time.
     fn written(&self) -> Vec<u8> {
         assert_eq!(self.call("flush", &[]), 0);
         let written = fs::read(self.output.path()).expect("the file");

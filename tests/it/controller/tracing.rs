@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` sees of a session: its start, links, look-ups and death, and nothing of calls.
+//! The view of a subscriber of `tracing`: a session's start, links, look-ups and death, and nothing of calls.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::Mutex;

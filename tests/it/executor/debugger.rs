@@ -75,7 +75,7 @@ fn descriptor(controller: &Controller) -> u64 {
     number(start) + number(distance)
 }
 
-/// What is read of an ELF file here: name, flags and address of every section, and the sections and names of functions.
+/// The parts of an ELF file that are read here: name, flags and address of every section, and the sections and names of functions.
 struct Elf {
     sections: Vec<(String, u64, u64)>,
     functions: Vec<(usize, String)>,
@@ -151,7 +151,7 @@ fn objects_are_registered_with_their_sections_addresses() {
 }
 
 #[test]
-fn what_another_object_has_won_is_not_there() {
+fn a_definition_that_lost_to_another_object_is_not_there() {
     const FIRST: Build<'static> = gcc(&["-O1", "-g", "-fPIC", "-ffunction-sections"]);
     const SECOND: Build<'static> = gcc(&[
         "-O1",
@@ -269,7 +269,7 @@ fn say(what: &str) {
     writeln!(std::io::stdout().lock(), "gdb: {what}").expect("open");
 }
 
-/// What gdb prints when it is attached to a process.
+/// The output of gdb when it is attached to a process.
 fn gdb(pid: i32, commands: &[&str]) -> Option<String> {
     let mut gdb = Command::new("gdb");
     gdb.args(["-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", &pid.to_string()]);

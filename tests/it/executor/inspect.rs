@@ -1,4 +1,4 @@
-//! What the controller sees of the executor: memory by address, and what the process is.
+//! The controller's view of the executor: memory by address, and the process.
 
 use crate::testkit::launch;
 use farcall::controller::Controller;

@@ -20,7 +20,7 @@ fn segment(prot: Prot, start: ExecutorAddr, content: &[u8]) -> Segment<'_> {
     Segment { group: AllocGroup::standard(prot), start, bytes: PAGE, content }
 }
 
-/// What a thread of the executor's maps that starts late. A leak in a test here has thousands of mappings.
+/// The mappings of a thread of the executor's that starts late. A leak in a test here has thousands of mappings.
 const LATE_MAPPINGS: usize = 8;
 
 /// The executor's mappings, descriptors, and bytes of memory.

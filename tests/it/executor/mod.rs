@@ -1,4 +1,4 @@
-//! What the executor offers and shows: memory, registration, crashes, debuggers and profilers.
+//! The executor's services and views: memory, registration, crashes, debuggers and profilers.
 
 pub(crate) mod backtrace;
 pub(crate) mod crash;

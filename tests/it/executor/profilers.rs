@@ -226,7 +226,7 @@ fn a_dump_has_the_code_the_lines_and_an_end() {
     let dump = Arc::new(JitDump::create(&world.controller, folder.path()).expect("made"));
     let path = dump.path().to_owned();
     assert_eq!(path, folder.path().join(format!("jit-{pid}.dump")));
-    // What perf finds the file by.
+    // The mapping by which perf finds the file.
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
     let mark = maps.lines().find(|line| line.ends_with(path.to_str().expect("text")));
     assert!(mark.is_some_and(|line| line.contains(" r-xp 00000000 ")), "{mark:?}");
@@ -259,7 +259,7 @@ fn a_dump_has_the_code_the_lines_and_an_end() {
     }
     assert!(found["read@plt"].1.is_empty(), "a stub has no source");
 
-    // What is removed need not be said; what comes then goes behind it.
+    // A removal need not be said; the next code goes behind it.
     tracker.remove().expect("removed");
     let tracker = world.tracker();
     world.layer.add(&tracker, &parsed("profiled.c", DEBUG)).expect("added");
@@ -299,7 +299,7 @@ fn lines_come_from_every_form_of_debug_information() {
         world.dylib.lookup("spin").expect("linked");
         let found = functions(&read_dump(&path, world.controller.pid()));
         let (place, lines) = &found["spin"];
-        // What was inlined may come from elsewhere.
+        // Inlined code may come from elsewhere.
         assert!(lines.iter().all(|line| line.3.starts_with('/')), "{name} {build:?}: {lines:?}");
         let first = lines.first().map(|line| (line.0, line.3.clone()));
         let source = corpus::source(name).to_str().expect("text").to_owned();

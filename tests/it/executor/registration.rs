@@ -70,7 +70,7 @@ fn libunwind_gets_whole_sections_where_it_throws() {
     let error = memory.deinitialize(&[base]).expect_err("the second finds nothing to take back");
     assert!(error.to_string().contains("is not registered"), "{error}");
     assert_eq!(count(), [2, 2]);
-    // What describes no function is not registered; records on both sides of a gap are, each side by itself.
+    // A record that describes no function is not registered; records on both sides of a gap are, each side by itself.
     for (section, runs) in [(vec![0; 4], 0), (frames(3), 1), ([whole, frames(1)].concat(), 2)] {
         let [added, removed] = count()[..] else { panic!("two numbers") };
         let actions = [memory.frames(range(slab, section.len())).expect("offered")];
@@ -97,7 +97,7 @@ fn unreadable_frames_are_refused_and_the_memory_is_free() {
 }
 
 #[test]
-fn objects_are_known_to_debuggers_as_long_as_their_memory_lives() {
+fn debuggers_know_objects_until_their_memory_is_freed() {
     let controller = launch::builder().start().expect("an executor");
     let memory = controller.native_memory();
     let slab = memory.reserve(2 * PAGE).expect("a slab");

@@ -27,7 +27,7 @@ const NUMBERS: RawFd = 200;
 /// How long all that follows may take: no wait may hang.
 const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// What a host has when it becomes a daemon.
+/// The files of a host when it becomes a daemon.
 struct Had {
     region: Region,
     heap: RegionHeap,
@@ -71,7 +71,7 @@ impl Had {
     /// Goes on with all of it, and drops it.
     fn resume(self) {
         let Self { region, heap, controller, buffer, large, others } = self;
-        // What needs no descriptor works.
+        // Calls that need no descriptor work.
         let _ = region.discard(4096 - 8, REGION_BYTES / 2);
         region.populate(0, REGION_BYTES).expect("memory");
         region.write_from(0, &[9_u64]);
@@ -116,7 +116,7 @@ fn become_a_daemon(folder: &Path) -> Vec<(RawFd, u64)> {
     files
 }
 
-/// Panics unless each number is that of the host's file, which is as it was.
+/// Panics unless each number names the host's file, which is as it was.
 fn assert_unchanged(files: Vec<(RawFd, u64)>) {
     for (number, inode) in files {
         // SAFETY: asks about a number.

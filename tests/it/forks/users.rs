@@ -30,7 +30,7 @@ fn spinning() -> (Controller, Function<extern "C" fn(u64, u64)>, u64) {
     let spin = controller.function(dylib.lookup("fill_for_ever").expect("linked"));
     let buffer = controller.buffer(4096).expect("a buffer");
     let address = buffer.address().get();
-    // It lives as long as the executor.
+    // It lives until the executor ends.
     std::mem::forget(buffer);
     (controller, spin, address)
 }

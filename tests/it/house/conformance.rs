@@ -13,7 +13,7 @@ struct Suite<'a> {
     tests: Vec<&'a str>,
 }
 
-/// The suites of the list. What stands in front of the first, and lines with spaces, are words to the reader.
+/// The suites of the list. Lines before the first, and lines with spaces, are words to the reader.
 fn suites(list: &str) -> Vec<Suite<'_>> {
     let mut suites: Vec<Suite<'_>> = Vec::new();
     for line in list.lines() {
@@ -53,12 +53,12 @@ fn tests(source: &str) -> Vec<String> {
     names
 }
 
-/// A name as two ways to write names have it in common.
+/// The common form of a name that is written in two ways.
 fn plain(name: &str) -> String {
     name.replace('_', "").to_lowercase()
 }
 
-/// What is wrong; and how many names have a test, and how many a row.
+/// The complaints; and how many names have a test, and how many a row.
 fn judge(
     suites: &[Suite<'_>],
     rows: &[&str],

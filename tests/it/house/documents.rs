@@ -49,7 +49,7 @@ fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("documents")
 }
 
-/// What stands between fences.
+/// The text between fences.
 struct Block {
     page: &'static str,
     line: usize,
@@ -82,7 +82,7 @@ fn blocks(page: &'static str, text: &str) -> Vec<Block> {
     blocks
 }
 
-/// The folder of a reader with nothing but the published crates and commands, which are those of this tree.
+/// The folder of a reader with nothing but the published crates and commands, which come from this tree.
 struct Reader {
     home: TempDir,
     /// Where the reader's shell is.
@@ -182,7 +182,7 @@ impl Reader {
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).current_dir(&self.at).env("PATH", path).env("WHERE", &where_to);
         shell.env("FARCALL", root()).env("TARGET", target());
-        // What is built once and run once is built for the least time.
+        // Programs that run once are built for the least time.
         shell.envs([("CARGO_PROFILE_DEV_OPT_LEVEL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0")]);
         shell.env("CARGO_INCREMENTAL", "0");
         shell.env_remove("CARGO_TARGET_DIR").env_remove("FARCALL_EXECUTOR");
@@ -259,7 +259,7 @@ fn a_part_of_an_example_is_found_and_a_changed_one_is_not() {
 }
 
 #[test]
-fn what_is_due_is_compared_line_by_line() {
+fn the_due_output_is_compared_line_by_line() {
     for (due, printed, is_right) in [
         ("a\n", "a\n", true),
         ("a\n", "b\n", false),

@@ -24,7 +24,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
 /// Manifests that say which file is the root of a package by default.
 const ROOTS: [&str; 2] = ["src/lib.rs", "src/main.rs"];
 
-/// What the parts of a folder import of each other.
+/// The imports among the parts of a folder.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]

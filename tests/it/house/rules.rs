@@ -13,7 +13,7 @@ const HEADING: &str = "## Rules of the controller";
 /// A rule without a test says why in no fewer letters.
 const REASON_LETTERS: usize = 20;
 
-/// What a table of rules says.
+/// The findings in a table of rules.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rules {
     rules: usize,

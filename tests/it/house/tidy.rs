@@ -277,7 +277,7 @@ fn allows_unsafe(code: &str) -> bool {
         .any(|attribute| opening.contains(attribute))
 }
 
-/// The names that follow `prefix`, those of a group in braces one by one, and the lines they are on.
+/// The names that follow `prefix`, the names of a group in braces one by one, and the lines they are on.
 pub(crate) fn names_behind<'a>(prefix: &str, code: &'a str) -> Vec<(usize, &'a str)> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut names = Vec::new();

@@ -165,7 +165,7 @@ fn weak_definitions_give_way_to_the_first_one_of_the_dylib() {
 }
 
 #[test]
-fn weakly_referenced_names_that_nobody_has_are_null() {
+fn weakly_referenced_names_without_a_definition_are_null() {
     let world = World::new();
     world.add(15);
     assert_eq!(world.call("has_maybe", 0), -1);
@@ -272,7 +272,7 @@ fn a_callback_may_wait_for_the_executor() {
 }
 
 #[test]
-fn a_closure_compiles_when_somebody_looks_and_not_before() {
+fn a_closure_compiles_at_a_lookup_and_not_before() {
     let world = World::new();
     let compiled = Arc::new(AtomicU64::new(0));
     for (part, names) in [(1, ["even"]), (2, ["odd"]), (6, ["digits"])] {
@@ -310,7 +310,7 @@ fn removal_of_many_objects_by_one_tracker_is_one_message() {
         let names = names.into_iter().filter(|name| messages > 0 || *name != "initialized");
         let tiny: Vec<String> = (0..1000).map(|number| format!("f{number}")).collect();
         world.dylib.lookup_all(names.chain(tiny.iter().map(|name| &**name))).expect("found");
-        // What was posted goes first.
+        // Posted calls go first.
         assert_eq!(world.call("even", 2), 1);
         let before = world.controller.stats();
         tracker.remove().expect("removed");
@@ -322,7 +322,7 @@ fn removal_of_many_objects_by_one_tracker_is_one_message() {
 }
 
 #[test]
-fn what_was_emptied_into_another_tracker_goes_with_that_one() {
+fn symbols_moved_to_another_tracker_go_with_that_tracker() {
     let world = World::new();
     let base = world.next();
     let (first, second) = (world.tracker(), world.tracker());
@@ -451,7 +451,7 @@ fn come_and_go(rounds: u64) -> [Held; 2] {
 fn is_flat([warm, held]: [Held; 2]) {
     assert!(held.resident_bytes <= warm.resident_bytes + (256 << 10), "{warm:?}, then {held:?}");
     assert!(held.descriptors() <= warm.descriptors(), "{warm:?}, then {held:?}");
-    // Thousands more would be those of the rounds. A thread of the executor's may start late, with two heaps and stacks.
+    // Thousands more would belong to the rounds. A thread of the executor's may start late, with two heaps and stacks.
     assert!(held.mappings <= warm.mappings + 8, "{warm:?}, then {held:?}");
 }
 

@@ -209,7 +209,7 @@ impl ObjectPlugin for Place {
 }
 
 #[test]
-fn what_a_failed_link_had_taken_is_free_when_plugins_hear_of_it() {
+fn memory_of_a_failed_link_is_free_when_plugins_hear_of_it() {
     for phase in 0..=4 {
         let world = World::bare(ExecutionSession::new());
         let base = world.next();

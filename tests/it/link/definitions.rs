@@ -58,14 +58,14 @@ impl Workshop {
         words.split_whitespace().map(input).collect()
     }
 
-    /// What the program does natively, linked by the system with these files and flags, and by `farcall run`.
+    /// The native program's behaviour, linked by the system with these files and flags, and by `farcall run`.
     pub(super) fn both(&self, flags: &str, files: &str) -> (Ended, Ended) {
         self.run(&format!("cc {flags} -o program {files} -Wl,-rpath,{}", self.path().display()));
         let reference = run_to_end(native(&self.path().join("program"), &[]), b"");
         (reference, self.farcall(files))
     }
 
-    /// What `farcall run` does with these files.
+    /// The behaviour of `farcall run` with these files.
     pub(super) fn farcall(&self, files: &str) -> Ended {
         run_to_end(farcall_run(&self.inputs(files), &[]), b"")
     }

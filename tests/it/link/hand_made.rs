@@ -138,7 +138,7 @@ fn exceptions_and_backtraces_pass_through_a_frame() {
         let gone = dylib.lookup("middle").expect_err("removed");
         assert_eq!(gone.kind(), ErrorKind::SymbolsNotFound);
     }
-    // What is removed leaves its place, and its records with it.
+    // A removed object leaves its place, and its records go with it.
     assert_eq!(places[0], places[2], "{places:?}");
 }
 

@@ -39,7 +39,7 @@ fn clones_for_kinds_of_processors() {
 }
 
 #[test]
-fn a_later_link_calls_those_of_an_earlier_one() {
+fn a_later_link_calls_indirect_functions_of_an_earlier_one() {
     let program = FARCALL;
     let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
     for _ in 0..20 {

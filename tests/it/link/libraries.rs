@@ -39,9 +39,9 @@ fn thread_locals_that_a_constructor_has_used() {
     }
 }
 
-/// `libNAME.so` may be a linker script, as that of libm is. It names the library to open.
+/// `libNAME.so` may be a linker script, as `libm.so` is. It names the library to open.
 #[test]
-fn one_that_a_linker_script_names() {
+fn a_library_that_a_linker_script_names() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let path = folder.path().to_str().expect("a plain path");
     for (number, name) in [("1", "libpart.so.1"), ("42", "libnamed.so")] {

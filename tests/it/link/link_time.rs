@@ -1,4 +1,4 @@
-//! What a link costs: messages, whatever the number of objects, and the race against a linker.
+//! The cost of a link: messages, whatever the number of objects, and the race against a linker.
 //!
 //! Invariant: only counts are asserted; what the race takes is for `farcall bench --link` to say.
 

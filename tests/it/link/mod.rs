@@ -1,4 +1,4 @@
-//! What links, compared with the native program of the same objects.
+//! Programs that link, compared with the native program of the same objects.
 
 pub(crate) mod definitions;
 pub(crate) mod hand_made;

@@ -73,7 +73,7 @@ fn a_script_names_libraries_and_archives() {
     }
 }
 
-/// N13: on Debian the archive and the library of mathematics are scripts. That of the library names a second library as needed.
+/// N13: on Debian the archive and the library of mathematics are scripts. The library's script names a second library as needed.
 #[test]
 fn scripts_that_distributions_install() {
     let shop = Workshop::new();

@@ -1,4 +1,4 @@
-//! What a native program has from its start files and from the linker's script.
+//! The symbols that a native program has from its start files and from the linker's script.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -72,13 +72,13 @@ fn rust_with_its_standard_library() {
 }
 
 #[test]
-fn those_of_the_cxx_library() {
+fn thread_locals_of_the_cxx_library() {
     let builds = [PLAIN, LOW, gcc(&["-O0", "-fPIC"]), gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"])];
     same_as_native(&program(&["once.cpp"], CXX), &builds);
 }
 
 #[test]
-fn those_of_a_shared_library() {
+fn thread_locals_of_a_shared_library() {
     let library = corpus::shared_library(&[corpus::object("tls_library.c", gcc(&["-fPIC"]))]);
     let folder = library.parent().expect("it lies in a folder").to_path_buf();
     for flags in [&["-O2"][..], &["-O0", "-fPIC"], &["-O2", "-fPIC", "-fno-plt"]] {
@@ -107,7 +107,7 @@ const LIBRARY: [Build<'static>; 10] = [
     gcc(&["-O2", "-fPIC", "-mcmodel=large"]),
 ];
 
-/// Those of them that this machine can do.
+/// The models that this machine can do.
 fn library() -> &'static [Build<'static>] {
     let has_clang = tools::is_here("clang", "thread-locals of its objects");
     if has_clang { &LIBRARY } else { &LIBRARY[2..] }
@@ -230,7 +230,7 @@ fn threads_that_run_already_get_them_too() {
 }
 
 #[test]
-fn a_later_link_reaches_those_of_an_earlier_one() {
+fn a_later_link_reaches_thread_locals_of_an_earlier_one() {
     for flags in [&["-O2"][..], &["-O2", "-fPIC"], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
         let session = Session::new();
         let workers = session.dylib("tls_worker.c", &["-O2"]);
@@ -331,7 +331,7 @@ fn blocks_go_with_their_dylib_while_threads_hold_them() {
     // By then what is posted has gone round the lane's ring, and all of that is touched.
     let (warm, last) = (held[100], held[199]);
     assert!(last.resident_bytes <= warm.resident_bytes + (64 << 10), "{warm:?}, then {last:?}");
-    // A hundred more would be those of the rounds. Neighbours are one mapping or two, and a thread may start late.
+    // A hundred more would belong to the rounds. Neighbours are one mapping or two, and a thread may start late.
     assert!(last.mappings <= warm.mappings + 8, "{warm:?}, then {last:?}");
     session.call(&workers, "stop", &[]);
     workers.clear().expect("cleared");
@@ -342,7 +342,7 @@ fn blocks_go_with_their_dylib_while_threads_hold_them() {
 }
 
 #[test]
-fn exit_handlers_reach_those_of_later_links() {
+fn exit_handlers_reach_thread_locals_of_later_links() {
     let session = Session::new();
     let counter = session.dylib("counter.c", &["-O2"]);
     let count = counter.lookup("count").expect("defined");

@@ -23,7 +23,7 @@ const JOBS: usize = 2;
 /// A way to compile: the compiler for C and C++, and its flags.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Build<'a> {
-    /// What compiles C and what compiles C++.
+    /// The compilers of C and of C++.
     compilers: [&'a str; 2],
     /// The flags, apart from `-c` and `-o`.
     flags: &'a [&'a str],
@@ -32,7 +32,7 @@ pub(crate) struct Build<'a> {
 /// Makes rustc compile an object through which panics may pass.
 pub(crate) const UNWIND: &str = "-Cpanic=unwind";
 
-/// What a first program is compiled with.
+/// The flags of a first program.
 pub(crate) const PLAIN: Build<'static> = gcc(&["-O2"]);
 
 /// Code and data that hold addresses in 32 bits.
@@ -114,7 +114,7 @@ pub(crate) fn compile_all(sources: &[PathBuf], build: Build<'_>) -> Vec<PathBuf>
     sources.iter().map(|source| compile(source, build)).collect()
 }
 
-/// The object of one source in C, C++, assembler or Rust (for which the flags are those of rustc).
+/// The object of one source in C, C++, assembler or Rust (for which the flags are rustc's).
 pub(crate) fn compile(source: &Path, build: Build<'_>) -> PathBuf {
     let stem = source.file_stem().and_then(OsStr::to_str).expect("sources have plain names");
     let compiler = match source.extension().and_then(OsStr::to_str) {
@@ -254,7 +254,7 @@ fn turn(path: &Path) -> Arc<Mutex<()>> {
     Arc::clone(turns.entry(path.to_path_buf()).or_default())
 }
 
-/// What a tool says about its version; a new compiler makes new artefacts.
+/// A tool's words about its version; a new compiler makes new artefacts.
 fn version(tool: &OsStr) -> Vec<u8> {
     static VERSIONS: LazyLock<Mutex<HashMap<PathBuf, Vec<u8>>>> = LazyLock::new(Mutex::default);
     let mut versions = VERSIONS.lock().expect("nothing panics with this lock");

@@ -3,7 +3,7 @@
 //! The crates are dependencies for a platform that does not exist: cargo locks, downloads and lists
 //! them, and builds none of them.
 //!
-//! Invariant: the versions are those of the lock file.
+//! Invariant: the versions come from the lock file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -62,8 +62,8 @@ const PUBLISHED: [(&str, usize); 7] = [
 /// The most crates that the linker alone is built with, itself included.
 const LINKER_CRATES_MAX: usize = 12;
 
-/// Every crate that a published one is built with builds with the oldest Rust that this one promises, each by its own word. What the
-/// standard library has since then, clippy's `incompatible_msrv` refuses.
+/// Every crate that a published one is built with builds with the oldest Rust that this one promises, each by its own word. Clippy's
+/// `incompatible_msrv` refuses newer parts of the standard library.
 #[test]
 fn no_dependency_needs_a_newer_rust() {
     for (name, least) in PUBLISHED {

@@ -1,4 +1,4 @@
-//! What a process holds, and where the next memory of an executor would be: leaks show in both.
+//! The things that a process holds, and where the next memory of an executor would be: leaks show in both.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use farcall::{ExecutorAddr, PerProt, Prot};
 
 use crate::testkit::process::threads;
 
-/// What a process holds, as the kernel counts it.
+/// The things that a process holds, as the kernel counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(crate) struct Held {
     pub(crate) resident_bytes: u64,

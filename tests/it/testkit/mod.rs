@@ -1,4 +1,4 @@
-//! What tests share: executors to call, compiled sources, processes under a deadline.
+//! Helpers that tests share: executors to call, compiled sources, processes under a deadline.
 
 pub(crate) mod corpus;
 pub(crate) mod crates;

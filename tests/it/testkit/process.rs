@@ -134,7 +134,7 @@ impl Running {
         assert!(found, "standard error ended without {text:?}: {}", self.stderr.text());
     }
 
-    /// What has come on standard output so far.
+    /// The standard output so far.
     pub(crate) fn written(&self) -> String {
         self.stdout.text()
     }

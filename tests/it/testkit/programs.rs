@@ -21,7 +21,7 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// What `farcall run` links.
+    /// The files that `farcall run` links.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         let libraries = self.libraries.iter().map(|name| format!("-l{name}").into());
         self.files.iter().cloned().chain(libraries).collect()

@@ -9,7 +9,7 @@ use crate::pieces::say;
 
 type Walk = extern "C" fn(*mut c_void, *mut c_void) -> c_int;
 
-/// What `dladdr` tells.
+/// The answer of `dladdr`.
 #[repr(C)]
 struct Found {
     file: *const c_char,

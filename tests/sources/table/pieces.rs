@@ -92,7 +92,7 @@ unsafe extern "C" {
     fn __cxa_atexit(function: extern "C" fn(usize), argument: usize, handle: *const u8) -> c_int;
 }
 
-/// The features, by the names of `tests/it/table`; those of C and C++ have the same.
+/// The features, by the names of `tests/it/table`; the features of C and C++ have the same.
 const FEATURES: [(&str, fn()); 29] = [
     ("relocations", relocations),
     ("table", || say!("%x", unsafe { reach_table() })),

@@ -1,4 +1,4 @@
-//! What a linker does for a program in Rust without its standard library, a feature at a time: the first argument names
+//! The work of a linker for a program in Rust without its standard library, a feature at a time: the first argument names
 //! it. With other.rs.
 #![no_std]
 

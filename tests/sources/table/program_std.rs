@@ -1,4 +1,4 @@
-//! What a linker does for a program in Rust with its standard library, a feature at a time: the first argument names
+//! The work of a linker for a program in Rust with its standard library, a feature at a time: the first argument names
 //! it. With other.rs.
 
 use std::backtrace::Backtrace;
@@ -151,7 +151,7 @@ fn traced_outer() -> usize {
     traced_middle() + black_box(1)
 }
 
-/// What is other with the standard library, or more; the rest is in pieces.rs.
+/// The features that differ with the standard library, or are more; the rest is in pieces.rs.
 const FEATURES: [(&str, fn()); 7] = [
     ("calls", calls),
     ("unwind", unwind),

@@ -1,4 +1,4 @@
-//! What confines this process: /proc, a filter of system calls, the rules for debuggers.
+//! The limits of this process: /proc, a filter of system calls, the rules for debuggers.
 
 use super::file_of_kernel;
 use super::row::{Mark, Row};

@@ -11,7 +11,7 @@ pub(super) fn header() -> String {
     format!("    {:NAME_COLUMNS$}{:VALUE_COLUMNS$}  without it", "what", "here")
 }
 
-/// What the machine offers in one row.
+/// The machine's offer in one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// All of it.
@@ -30,7 +30,7 @@ pub(super) struct Row {
     name: &'static str,
     mark: Mark,
     value: String,
-    /// What is lost without it.
+    /// The loss without it.
     without: &'static str,
 }
 

@@ -56,7 +56,7 @@ fn start_and_call() -> Result<(Controller, String), Failure> {
     Ok((controller, format!("started in {started:.1?}, answered in {called:.1?}")))
 }
 
-/// What this kernel enforces on a second executor, which is isolated.
+/// The rules that this kernel enforces on a second executor, which is isolated.
 fn confinement() -> Row {
     let (name, without) = ("confinement", "farcall run --confine isolated wants --allow-missing");
     let confined = Confinement::isolated().allow_missing();

@@ -9,7 +9,7 @@ use super::duration;
 #[derive(clap::Args)]
 pub(crate) struct Confine {
     /// Take rights from the program before it runs. An isolated program writes no files, makes no TCP connections, and signals and
-    /// traces no process outside. What it starts ends with it. A strict one makes no system calls but those of a session and of
+    /// traces no process outside. Processes that it starts end with it. A strict one makes no system calls but for a session and for
     /// computing.
     #[arg(long, value_enum, value_name = "LEVEL")]
     confine: Option<ConfineLevel>,
@@ -40,7 +40,7 @@ impl Confine {
         self.confine.is_some()
     }
 
-    /// What these options demand of the executor.
+    /// The confinement that these options demand of the executor.
     pub(crate) fn confinement(&self) -> Confinement {
         let mut confinement = match self.confine {
             None => Confinement::new(),

@@ -12,7 +12,7 @@ use nix::unistd::{getpid, gettid};
 /// The files of a large link have more bytes.
 const LARGE_BYTES: u64 = 64 << 20;
 
-/// What a large link takes.
+/// The memory that a large link takes.
 const HEAP_BYTES: u64 = 320 << 20;
 
 /// Makes the heap ready for a large link, if its files have this number of bytes so far. It does so once, and on the main thread, whose

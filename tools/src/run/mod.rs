@@ -65,10 +65,10 @@ pub(crate) struct Options {
     /// its own _start, such as Pascal's, needs --entry _start.
     #[arg(long, value_name = "SYMBOL")]
     entry: Option<String>,
-    /// The program's name, its argv[0]. Without this option it is that of the first FILE.
+    /// The program's name, its argv[0]. Without this option it is the name of the first FILE.
     #[arg(long, value_name = "NAME")]
     argv0: Option<OsString>,
-    /// What /proc/self/exe means to the program: the executor is started as this file, a copy of or a hard link to farcall.
+    /// The file of /proc/self/exe in the program: the executor is started as this file, a copy of or a hard link to farcall.
     #[arg(long, value_name = "PATH")]
     exe: Option<PathBuf>,
     /// Reserve these MiB for code, constants and data at first. More is reserved when it is needed, so this is for a limit on
@@ -161,7 +161,7 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
 }
 
 /// Keeps what was read and linked until this process ends, which it does now. To free all that, piece by piece, takes longer. A static
-/// has it, so a leak checker that is preloaded for the program finds no leak here.
+/// holds it, so a leak checker that is preloaded for the program finds no leak here.
 fn keep(inputs: Inputs, program: Option<Dylib>) {
     static KEPT: OnceLock<(Inputs, Option<Dylib>)> = OnceLock::new();
     let _ = KEPT.set((inputs, program));
@@ -360,7 +360,7 @@ fn finish(ran: farcall::Result<i32>) -> Result<i32, Failure> {
     }
 }
 
-/// The program's `argv`. Its name is that of the first file, unless an option says otherwise.
+/// The program's `argv`. Its name is the first file's, unless an option says otherwise.
 fn arguments(options: &Options) -> Vec<Vec<u8>> {
     let name = options.argv0.as_deref();
     let name = name.or_else(|| Some(options.files.first()?.as_os_str()));

@@ -29,7 +29,7 @@ const LIBRARY_FOLDERS: [&str; 6] = [
 /// Where GCC keeps libraries of its own, such as libgcov, in a folder for each version.
 const GCC_FOLDER: &str = "/usr/lib/gcc/x86_64-linux-gnu";
 
-/// The largest linker script that is read, in bytes. Those of the C library have some 200.
+/// The largest linker script that is read, in bytes. The C library's have some 200.
 const SCRIPT_BYTES_MAX: u64 = 64 << 10;
 
 /// How many scripts may lead from one to the next.
@@ -53,7 +53,7 @@ pub(crate) struct Named {
     by_scripts: u32,
 }
 
-/// What a name is expected to be.
+/// The kind of library that a name is expected to mean.
 #[derive(Clone, Copy)]
 struct Context<'a> {
     folders: &'a [PathBuf],
@@ -169,7 +169,7 @@ impl Named {
                 places.chain(searched(context.folders).map(|folder| folder.join(&entry.name)));
             match places.find(|path| path.is_file()) {
                 Some(found) => self.add(found, context)?,
-                // What is not there cannot be needed.
+                // A library that is missing cannot be needed.
                 None if as_needed => {}
                 None => {
                     return Err(failure(format!(

@@ -1,4 +1,4 @@
-//! What `farcall run` reports of a run: a few lines for people, or one JSON object.
+//! The report of `farcall run` about a run: a few lines for people, or one JSON object.
 
 use std::fmt;
 use std::fs::File;
@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 /// The path that means standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// What was linked and sent, and how long each phase took, in microseconds.
+/// The sizes that were linked and sent, and the time of each phase in microseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct RunReport {
     schema: u32,

@@ -3,7 +3,7 @@
 //! | signal | comes to | is passed on |
 //! |---|---|---|
 //! | one of [`PASSED`], by `kill` and the like | this process | to the executor |
-//! | the same, by the terminal or the kernel | the whole process group | not: the executor has it as well |
+//! | the same, by the terminal or the kernel | the whole process group | not: the executor gets it as well |
 //! | the program stops itself | the executor | this process stops likewise, so that its shell sees it |
 //! | the program dies by a signal | the executor | this process dies by the same one, without a core of its own |
 //!
@@ -23,7 +23,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::status::{Failure, TOOL};
 
-/// What is passed on to the program.
+/// The signals that are passed on to the program.
 const PASSED: [Signal; 10] = [
     Signal::SIGTERM,
     Signal::SIGHUP,

@@ -10,7 +10,7 @@ use nix::sys::time::TimeValLike;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What a step took.
+/// The cost of a step.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Step {
     name: &'static str,

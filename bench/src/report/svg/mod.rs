@@ -120,7 +120,7 @@ fn groups(section: &Section) -> Vec<Vec<&Row>> {
     others.chunks(each).map(|rows| [&floor[..], rows].concat()).collect()
 }
 
-/// The colour of a row: the same as in earlier panels, unless a row of this panel has it already.
+/// The colour of a row: the same as in earlier panels, unless a row of this panel uses that colour already.
 fn colour<'a>(name: &'a str, known: &mut Vec<(&'a str, RGBColor)>, taken: &[RGBColor]) -> RGBColor {
     if name == TwoLines::NAME {
         return GREY;

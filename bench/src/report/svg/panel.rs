@@ -44,7 +44,7 @@ impl Axes {
     }
 }
 
-/// Draws the panel; the names go to `root`, because their positions are those of the whole picture.
+/// Draws the panel; the names go to `root`, because their positions count from the corner of the picture.
 pub(super) fn draw(
     axes: &Axes,
     curves: &[Curve<'_>],

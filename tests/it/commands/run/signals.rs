@@ -1,4 +1,4 @@
-//! Signals that scripts send to `farcall run`, and how it stops and dies, are those of the native program.
+//! Signals that scripts send to `farcall run`, and how it stops and dies, compared with the native program.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ wait $pid 2> /dev/null
 echo "status $?"; cat "$out"
 "#;
 
-/// What the script says of the native program, and of `farcall run`.
+/// The script's output for the native program, and for `farcall run`.
 fn said(signal: &str, args: &[&str]) -> [String; 2] {
     let folder = tempfile::tempdir().expect("a folder");
     let object = corpus::object("signalled.c", PLAIN);

@@ -155,7 +155,7 @@ fn a_snapshot_of_a_copy_is_one_of_all_that_it_has() {
 }
 
 #[test]
-fn what_makes_a_snapshot_impossible_leaves_the_session() {
+fn an_impossible_snapshot_leaves_the_session() {
     let (controller, dylib) = started(1);
     assert_eq!(call_in(&dylib, "start_thread"), 0);
     let error = Snapshot::take(controller).expect_err("a thread runs");
@@ -358,7 +358,7 @@ fn a_zygote_that_was_stopped_and_goes_on_makes_copies_again() {
         let copy = copy.expect("made");
         assert_eq!(call_in(&dylib.in_copy(&copy).expect("the dylib"), "count"), 2);
     }
-    // What was made too late ends by itself.
+    // A copy that was made too late ends by itself.
     let children = format!("/proc/{zygote}/task/{zygote}/children");
     until("no copy is left", || {
         drop(snapshot.spawn());

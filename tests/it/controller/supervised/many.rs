@@ -1,4 +1,4 @@
-//! What a host pays for many executors: threads, descriptors, memory, and time while they are idle.
+//! The price of many executors for a host: threads, descriptors, memory, and time while they are idle.
 
 use std::fs;
 use std::process::Command;

@@ -140,7 +140,7 @@ fn soak_crashes_leave_nothing_in_the_host() {
 }
 
 #[test]
-fn what_fills_an_executor_runs_again_and_is_told_first() {
+fn code_that_fills_an_executor_runs_again_after_a_notice() {
     let session = Session::start(RestartPolicy::new());
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (of_deaths, of_starts) = (Arc::clone(&order), Arc::clone(&order));
@@ -179,7 +179,7 @@ fn the_session_in_what_fills_its_executor_is_an_error() {
 }
 
 #[test]
-fn what_ends_each_executor_is_not_added() {
+fn an_object_that_ends_each_executor_is_not_added() {
     let session = Session::start(RestartPolicy::new());
     let killed = session.supervised.establish(|controller| {
         controller.kill_handle().kill();
@@ -190,7 +190,7 @@ fn what_ends_each_executor_is_not_added() {
 }
 
 #[test]
-fn what_failed_or_was_cleared_is_not_remembered() {
+fn failed_and_cleared_contents_are_not_remembered() {
     let session = Session::start(RestartPolicy::new());
     let count = session.dylib.function::<extern "C" fn() -> i64>("count_calls");
     assert_eq!(count.call(()).expect("linked"), 1);
@@ -208,7 +208,7 @@ fn what_failed_or_was_cleared_is_not_remembered() {
     assert!(session.crash.call((0,)).is_err());
     let error = other_count.call(()).expect_err("it is gone");
     assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
-    // What is added while the executor is dead goes to the next one.
+    // Objects that are added while the executor is dead go to the next one.
     assert!(session.crash.call((0,)).is_err());
     other.define_handler("rate", |amount: f64| amount).expect("defined");
     other.add_object(&object()).expect("added");

@@ -175,7 +175,7 @@ fn an_executor_that_may_not_start_again_is_left_out() {
 }
 
 #[test]
-fn what_is_added_among_crashes_is_in_each_executor() {
+fn objects_added_among_crashes_are_in_each_executor() {
     let (pool, dylib) = start(RestartPolicy::new());
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     let done = AtomicU64::new(0);

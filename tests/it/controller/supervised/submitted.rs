@@ -48,7 +48,7 @@ fn a_submitted_call_that_times_out_ends_its_executor_by_policy() {
     assert!(late.iter().all(|result| result.is_err()), "{late:?}");
     answers(&session, 12);
     assert_ne!(pid(&session), second, "the next executor");
-    // What comes in time ends none.
+    // A result in time ends none.
     let third = pid(&session);
     (20..200).for_each(|number| answers(&session, number));
     assert_eq!(pid(&session), third);

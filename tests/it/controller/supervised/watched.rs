@@ -62,7 +62,7 @@ fn watches_of_several_threads_end_their_own_calls() {
             scope.spawn(move || {
                 let stop = || Err(Error::other("stopped by the watch"));
                 let error = spin.call_watched((), EVERY, stop).expect_err("it spins");
-                // The executor of this call may have been that of another one, too.
+                // The executor of this call may have been another call's executor, too.
                 let is_death = error.death().is_some() || error.is_disconnected();
                 assert!(is_death || error.kind() == ErrorKind::Other, "{error}");
             });

@@ -11,7 +11,7 @@ use crate::testkit::corpus::{self, UNWIND, clang, gcc};
 /// A part of the table.
 #[derive(Debug)]
 pub(super) struct Compiler {
-    /// What the table calls it.
+    /// Its name in the table.
     pub(super) name: &'static str,
     command: &'static str,
     language: Language,
@@ -51,7 +51,7 @@ impl Compiler {
     }
 }
 
-/// A column: flags of C and C++, and those of rustc that mean the same, or a note why there are none.
+/// A column: flags of C and C++, and the flags of rustc that mean the same, or a note why there are none.
 type Flags = (&'static [&'static str], Result<&'static [&'static str], &'static str>);
 
 /// All columns.
@@ -71,7 +71,7 @@ pub(super) const FLAGS: [Flags; 13] = [
     (&["-O2", "-g", COMPRESS], Ok(&["-Copt-level=2", "-g", COMPRESS])),
 ];
 
-/// Compresses debug sections. What rustc compiles goes through `objcopy` for it.
+/// Compresses debug sections. Objects of rustc go through `objcopy` for it.
 const COMPRESS: &str = "-gz=zlib";
 
 /// A compiler with flags.
@@ -79,7 +79,7 @@ const COMPRESS: &str = "-gz=zlib";
 pub(super) struct Build {
     pub(super) compiler: &'static Compiler,
     flags: Result<&'static [&'static str], &'static str>,
-    /// Those of C and C++, whatever the compiler.
+    /// The flags of C and C++, whatever the compiler.
     flags_of_c: &'static [&'static str],
 }
 
@@ -106,7 +106,7 @@ impl Build {
         self.flags.err()
     }
 
-    /// What stands at the top of its column: the flags but for the level of optimisation that is the usual one.
+    /// The top of its column: the flags but for the level of optimisation that is the usual one.
     pub(super) fn flags_in_table(&self) -> String {
         let unusual = |flags: &[&str]| {
             let rest = flags.strip_prefix(&["-O2"]).or(flags.strip_prefix(&["-Copt-level=2"]));
@@ -212,7 +212,7 @@ impl Build {
         corpus::compile(&source(name), self.build(&[]))
     }
 
-    /// What rustc made, compressed where that is asked for.
+    /// The object that rustc made, compressed where that is asked for.
     fn finish(&self, file: PathBuf) -> PathBuf {
         let is_wanted = self.flags.is_ok_and(|flags| flags.contains(&COMPRESS));
         if is_wanted { corpus::compressed(&file) } else { file }

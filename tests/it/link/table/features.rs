@@ -1,4 +1,4 @@
-//! What a linker does for a program, feature by feature: the rows of the table.
+//! The work of a linker for a program, feature by feature: the rows of the table.
 //!
 //! Invariant: every program of `tests/sources/table` knows every feature by its name.
 
@@ -7,7 +7,7 @@
 pub(super) struct Feature {
     /// The argument that the programs get.
     pub(super) name: &'static str,
-    /// What the table calls it.
+    /// Its name in the table.
     pub(super) title: &'static str,
 }
 
@@ -55,7 +55,7 @@ pub(super) const FEATURES: [Feature; 29] = [
     feature("numbers", "variable arguments, floating point"),
 ];
 
-/// What stands below the table, for the cells that name one of them.
+/// The notes below the table, for the cells that name one of them.
 pub(super) const NOTES: [&str; 3] = [
     "rustc gives every function and every variable a section of its own, always: the column before.",
     "rustc calls through the table of addresses and not through stubs, always: the column of `pic`.",

@@ -24,15 +24,15 @@ use crate::testkit::tools;
 
 /// Names the variable that makes the test write the table into the README in place of comparing it.
 const REWRITE: &str = "TABLE_REWRITE";
-/// What stands around the table in the README.
+/// The marks around the table in the README.
 const MARKS: [&str; 2] = ["<!-- table -->\n", "<!-- end of table -->\n"];
-/// What every feature returns from `main` at least, and less than what a signal makes of it.
+/// The least status of a feature's `main`; a signal makes a larger one of it.
 const STATUS_LEAST: i32 = 40;
 const STATUS_END: i32 = 125;
 /// Programs under way at once.
 const JOBS: usize = 2;
 
-/// What a cell says that equals native.
+/// The cell of a program that equals native.
 const SAME: &str = "=";
 
 #[test]
@@ -124,7 +124,7 @@ fn column(build: &Build) -> (Column, Vec<String>) {
     (FEATURES.iter().map(&mut cell).collect(), complaints)
 }
 
-/// What is other than in the native program, or wrong with that one.
+/// The difference to the native program, or that program's fault.
 fn difference([plain, with_many]: &[Program; 2], feature: &Feature) -> Option<String> {
     let program = if feature.needs_many_sections() { with_many } else { plain };
     let reference = run_to_end(native(&program.executable, &[feature.name]), b"");
