@@ -175,7 +175,7 @@ impl Worker {
             };
             let _ = ready.send(Ok(server));
             while let Ok(length) = received.recv() {
-                let turn = Turn::take(&mut *contender, length, server, row.is_of_peer());
+                let turn = Turn::measure(&mut *contender, length, server, row.is_of_peer());
                 if reports.send(turn).is_err() {
                     break;
                 }

@@ -118,7 +118,7 @@ impl BusyPlan {
         self.cpus.check()?;
         let (parts, rows) = (self.parts()?, rows(&self.only)?);
         let machine = Machine::read();
-        let load = Load::look(self.cpus, &machine);
+        let load = Load::measure(self.cpus, &machine);
         let slice = Slice::read(self.cpus);
         let shares = vec![Share { least: START, weight: 1.0 }; parts.len()];
         let mut budget = Budget::new(start, self.duration, &shares);
@@ -164,7 +164,7 @@ impl BusyPlan {
 ///
 /// # Errors
 /// A process cannot be made; the first error of a row, with its name.
-pub(crate) fn look(cpus: CpuPair, time: Allowance) -> Result<Busy> {
+pub(crate) fn measure_briefly(cpus: CpuPair, time: Allowance) -> Result<Busy> {
     let rows = [&[Calling::Null], &UNITS[..]].concat();
     let mut step = || ControlFlow::Continue(());
     let loads = [(Neighbours::EACH, 2), (Neighbours::ONE_CPU, 1)];

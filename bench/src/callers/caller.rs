@@ -277,7 +277,7 @@ fn turn(
 ) -> Result<Vec<u8>> {
     let length = Duration::from_micros(micros);
     let row = &mut **row_of(rows, index)?;
-    let turn = Turn::take(row, length, peer.unwrap_or(executor), peer.is_some())?;
+    let turn = Turn::measure(row, length, peer.unwrap_or(executor), peer.is_some())?;
     Ok(turn.encode().into_iter().flat_map(u64::to_le_bytes).collect())
 }
 

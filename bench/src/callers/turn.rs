@@ -49,7 +49,7 @@ impl Turn {
     ///
     /// # Errors
     /// The first error of a call.
-    pub(crate) fn take(
+    pub(crate) fn measure(
         row: &mut dyn Contender,
         length: Duration,
         server: Pid,
@@ -169,7 +169,7 @@ mod tests {
         for call in [Duration::ZERO, Duration::from_millis(3)] {
             let mut row = Counter { call, ..Counter::default() };
             let length = Duration::from_millis(20);
-            let turn = Turn::take(&mut row, length, Pid::this(), true).unwrap();
+            let turn = Turn::measure(&mut row, length, Pid::this(), true).unwrap();
             assert!(turn.elapsed >= length);
             // The first call wakes the server.
             assert_eq!(turn.samples.len(), u64::from(row.made) - 1);

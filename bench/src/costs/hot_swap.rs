@@ -29,7 +29,7 @@ pub struct HotSwap {
 ///
 /// # Errors
 /// When the executor is gone, or a call is not of the expected version.
-pub(crate) fn look(callee: &Callee, time: Allowance) -> Result<HotSwap> {
+pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<HotSwap> {
     let controller = callee.controller();
     let versions = TinyObject::new()
         .function("one", &tiny_code::constant(1))

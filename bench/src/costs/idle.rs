@@ -38,7 +38,7 @@ pub struct Idle {
 ///
 /// # Errors
 /// When the call fails, or the kernel does not return the times.
-pub(crate) fn look(callee: &Callee, time: Allowance) -> Result<Idle> {
+pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<Idle> {
     let executor = clock_getcpuclockid(Pid::from_raw(callee.controller().pid()))?;
     callee.null_call().call()?;
     thread::sleep(AFTER);

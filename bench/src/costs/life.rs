@@ -53,7 +53,7 @@ pub struct Made {
 ///
 /// # Errors
 /// When the executor is gone.
-pub(crate) fn look(callee: &Callee, time: Allowance) -> Result<Life> {
+pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<Life> {
     let controller = callee.controller();
     let mut null_ns = Vec::new();
     let object = ObjectFile::parse("eight.o", eight())?;

@@ -67,7 +67,7 @@ pub struct Removed {
 ///
 /// # Errors
 /// When an executor refuses or is gone.
-pub(crate) fn look(callee: &Callee, peer: &Rc<Peer>, time: Allowance) -> Result<Removal> {
+pub(crate) fn measure(callee: &Callee, peer: &Rc<Peer>, time: Allowance) -> Result<Removal> {
     let (ours, theirs) = UnixStream::pair()?;
     let slot = peer.install(&executor::SERVICE, Size::WORD, &[theirs.as_fd()])?;
     drop(theirs);

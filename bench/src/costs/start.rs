@@ -28,7 +28,7 @@ pub struct Start {
 ///
 /// # Errors
 /// When an executor does not start or does not answer.
-pub(crate) fn look(cpus: CpuPair, time: Allowance) -> Result<Start> {
+pub(crate) fn measure(cpus: CpuPair, time: Allowance) -> Result<Start> {
     let rounds = time.rounds(|| {
         let mut each_us = Vec::new();
         for _ in 0..STARTS {

@@ -42,7 +42,7 @@ struct CpuTicks {
 impl Load {
     /// Watches for 100 ms, in which the calling thread sleeps.
     #[must_use]
-    pub fn look(cpus: CpuPair, machine: &Machine) -> Load {
+    pub fn measure(cpus: CpuPair, machine: &Machine) -> Load {
         let before = Ticks::of(cpus);
         thread::sleep(WINDOW);
         let after = Ticks::of(cpus);

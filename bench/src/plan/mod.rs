@@ -101,7 +101,7 @@ impl Plan {
         self.cpus.check()?;
         let chosen = Selection::new(self)?;
         let machine = Machine::read();
-        let load = Load::look(self.cpus, &machine);
+        let load = Load::measure(self.cpus, &machine);
         let mut warnings: Vec<_> = load.warning().into_iter().collect();
         let ticks = Ticks::of(self.cpus);
         let mut pinned = Some(self.cpus.pin_caller()?);
@@ -157,12 +157,14 @@ impl Plan {
             }
             match part {
                 Part::Hot | Part::OneCpu | Part::Cold | Part::Llvm | Part::Lljit => {}
-                Part::Removal => report.removal = Some(removal::look(callee, peer, allowance)?),
-                Part::Life => report.life = Some(life::look(callee, allowance)?),
-                Part::HotSwap => report.hot_swap = Some(hot_swap::look(callee, allowance)?),
-                Part::Start => report.start = Some(start::look(self.cpus, allowance)?),
-                Part::Busy => report.busy = Some(busy::plan::look(self.cpus, allowance)?),
-                Part::Idle => report.idle = Some(idle::look(callee, allowance)?),
+                Part::Removal => report.removal = Some(removal::measure(callee, peer, allowance)?),
+                Part::Life => report.life = Some(life::measure(callee, allowance)?),
+                Part::HotSwap => report.hot_swap = Some(hot_swap::measure(callee, allowance)?),
+                Part::Start => report.start = Some(start::measure(self.cpus, allowance)?),
+                Part::Busy => {
+                    report.busy = Some(busy::plan::measure_briefly(self.cpus, allowance)?)
+                }
+                Part::Idle => report.idle = Some(idle::measure(callee, allowance)?),
             }
         }
         drop((servers, pinned));

@@ -73,7 +73,7 @@ impl Contender for Eventfd {
 
     fn call(&mut self) -> Result<()> {
         add(&self.requests, CALL)?;
-        match take(&self.replies)? {
+        match wait_and_reset(&self.replies)? {
             CALL => Ok(()),
             HANGUP.. => {
                 self.slot.check_lives()?;
@@ -100,7 +100,7 @@ impl EventfdServer {
 impl Server for EventfdServer {
     fn serve(&mut self, calls: u32) -> Result<()> {
         for _ in 0..calls {
-            match take(&self.requests)? {
+            match wait_and_reset(&self.requests)? {
                 CALL => add(&self.replies, CALL)?,
                 other => return Err(format!("{other} requests at a time").into()),
             }
@@ -115,7 +115,7 @@ fn add(event: &OwnedFd, count: u64) -> Result<()> {
 }
 
 /// Waits for a count above 0 and takes it.
-fn take(event: &OwnedFd) -> Result<u64> {
+fn wait_and_reset(event: &OwnedFd) -> Result<u64> {
     let mut count = [0; 8];
     loop {
         match read(event, &mut count) {
@@ -134,8 +134,8 @@ mod tests {
     fn counts_are_taken_as_they_were_added() {
         let event = OwnedFd::from(EventFd::new().unwrap());
         add(&event, CALL).unwrap();
-        assert_eq!(take(&event).unwrap(), CALL);
+        assert_eq!(wait_and_reset(&event).unwrap(), CALL);
         add(&event, HANGUP).unwrap();
-        assert!(take(&event).unwrap() >= HANGUP);
+        assert!(wait_and_reset(&event).unwrap() >= HANGUP);
     }
 }

@@ -16,7 +16,8 @@ use crate::counts::{Counts, expect_no_children};
 use crate::session::Session;
 use crate::sources;
 
-const KILLED: &str = "confined::descendants::processes_left_behind_end_with_a_controller_that_is_killed";
+const KILLED: &str =
+    "confined::descendants::processes_left_behind_end_with_a_controller_that_is_killed";
 
 fn daemon(session: &Session) -> Pid {
     let pid = session.call("daemonize", NONE).expect("an answer");

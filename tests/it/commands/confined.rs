@@ -12,7 +12,10 @@ use crate::testkit::process::{Ended, run_to_end};
 /// The tests that fail so, and what their programs want that isolated ones do not get.
 const OTHERWISE: [(&str, &str); 5] = [
     ("commands::run::signals_that_are_ignored_stay_ignored", "prints the limit on core files"),
-    ("commands::run::the_process_inherits_and_may_do_what_the_native_one_does", "prints the limit on core files"),
+    (
+        "commands::run::the_process_inherits_and_may_do_what_the_native_one_does",
+        "prints the limit on core files",
+    ),
     (
         "executor::debugger::core_file::the_core_of_a_program_is_whole",
         "has the kernel write a core",

@@ -24,7 +24,7 @@ fn run_behind(setup: &str, args: &[&str]) -> Ended {
 
 /// Runs `body`, with the object of `crash.c`, in a process of its own for the test with this name. A shell has started it
 /// behind `setup`.
-fn behind(setup: &str, name: &str, body: impl FnOnce(PathBuf)) {
+fn run_behind_setup(setup: &str, name: &str, body: impl FnOnce(PathBuf)) {
     // Compiled out here: a process that ignores the ends of children can wait for none.
     if let Some(object) = std::env::var_os(SET_UP) {
         return body(object.into());
@@ -102,7 +102,7 @@ fn a_host_that_ignores_the_ends_of_children_learns_the_status() {
 fn a_status_that_was_collected_elsewhere_is_unknown() {
     let name = "controller::hosts::a_status_that_was_collected_elsewhere_is_unknown";
     // An ignored signal is inherited.
-    behind("exec env --ignore-signal=CHLD", name, |object| {
+    run_behind_setup("exec env --ignore-signal=CHLD", name, |object| {
         // PIDFD_GET_INFO.
         alone::refuse(16, &[(1, 0xc040_ff0b)], 25);
         let launch = launch::builder();
@@ -146,7 +146,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_death() {
 #[test]
 fn an_executor_inherits_what_it_is_meant_to() {
     let name = "controller::hosts::an_executor_inherits_what_it_is_meant_to";
-    behind("exec 7</dev/null 9</dev/null; exec", name, |_| {
+    run_behind_setup("exec 7</dev/null 9</dev/null; exec", name, |_| {
         let launch = launch::builder();
         let has = |launch: &ExecutorBuilder, number| {
             let controller = launch.start().expect("an executor");

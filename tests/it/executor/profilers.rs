@@ -131,24 +131,24 @@ enum Record {
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    fn take(&mut self, count: usize) -> &'a [u8] {
+    fn split_front(&mut self, count: usize) -> &'a [u8] {
         let (front, rest) = self.0.split_at(count);
         self.0 = rest;
         front
     }
 
     fn half(&mut self) -> u32 {
-        u32::from_le_bytes(self.take(4).try_into().expect("four"))
+        u32::from_le_bytes(self.split_front(4).try_into().expect("four"))
     }
 
     fn word(&mut self) -> u64 {
-        u64::from_le_bytes(self.take(8).try_into().expect("eight"))
+        u64::from_le_bytes(self.split_front(8).try_into().expect("eight"))
     }
 
     fn text(&mut self) -> String {
         let end = self.0.iter().position(|byte| *byte == 0).expect("an end");
-        let text = String::from_utf8(self.take(end).to_vec()).expect("text");
-        assert_eq!(self.take(1), [0]);
+        let text = String::from_utf8(self.split_front(end).to_vec()).expect("text");
+        assert_eq!(self.split_front(1), [0]);
         text
     }
 }
@@ -158,7 +158,7 @@ fn read_dump(path: &Path, pid: i32) -> Vec<Record> {
     let file = fs::read(path).expect("a dump");
     let pid = u32::try_from(pid).expect("a number");
     let mut bytes = Bytes(&file);
-    assert_eq!(bytes.take(4), b"DTiJ", "the magic number, the low byte first");
+    assert_eq!(bytes.split_front(4), b"DTiJ", "the magic number, the low byte first");
     let header = [1, 40, 62, 0, pid];
     assert_eq!([(); 5].map(|()| bytes.half()), header, "version, size, machine, padding, process");
     let mut last = bytes.word();
@@ -168,14 +168,14 @@ fn read_dump(path: &Path, pid: i32) -> Vec<Record> {
         let (kind, size, time) = (bytes.half(), bytes.half() as usize, bytes.word());
         assert!(time >= last);
         last = time;
-        let mut rest = Bytes(bytes.take(size - 16));
+        let mut rest = Bytes(bytes.split_front(size - 16));
         records.push(match kind {
             0 => {
                 assert_eq!([rest.half(), rest.half()], [pid, pid], "process and thread");
                 let (start, address) = (rest.word(), rest.word());
                 assert_eq!(start, address);
                 let (count, number, name) = (rest.word(), rest.word(), rest.text());
-                let code = rest.take(usize::try_from(count).expect("a size")).to_vec();
+                let code = rest.split_front(usize::try_from(count).expect("a size")).to_vec();
                 Record::Load { place: start..start + count, number, name, code }
             }
             2 => {

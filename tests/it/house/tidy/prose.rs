@@ -71,6 +71,53 @@ const TICS: &[&str] = &[
     "gone away",
 ];
 
+/// Turns of phrase that make a reader go back for the noun: the noun is said again.
+const PHRASES: &[&str] = &[
+    "those of",
+    "that of",
+    "as long as",
+    "at which",
+    "for good",
+    "of use",
+    "come behind",
+    "comes behind",
+    "has it",
+    "have it",
+];
+
+/// Verbs that say nothing as the name of a function.
+const VAGUE_NAMES: &[&str] = &["take", "look", "settle", "tell", "meet", "know", "behind"];
+
+/// Files and folders where openings, [`PHRASES`], tables, the names of tests and [`VAGUE_NAMES`] are not in order yet. The list
+/// can only become shorter: the test fails as well when something listed is in order.
+const NOT_YET: &[&str] = &[
+    "src/call",
+    "src/concurrent",
+    "src/controller",
+    "src/deadline.rs",
+    "src/docs",
+    "src/error",
+    "src/executor",
+    "src/ffi",
+    "src/hostile",
+    "src/internals",
+    "src/jit",
+    "src/limits.rs",
+    "src/link",
+    "src/parallel.rs",
+    "src/ring",
+    "src/session",
+    "src/shm",
+    "src/sleep",
+    "src/sps",
+    "src/sync",
+    "src/sys",
+    "src/task",
+    "src/transport",
+    "src/types",
+    "src/wire",
+];
+
 /// A longer sentence is two.
 const SENTENCE_WORDS_MAX: usize = 25;
 
@@ -98,8 +145,18 @@ fn complaints(path: &str, text: &str) -> Vec<String> {
             }
         }
     }
+    let is_strict = !NOT_YET.iter().any(|place| path.starts_with(place));
+    if is_strict {
+        complaints.extend(names(path, text));
+    }
     for paragraph in paragraphs(path, text) {
         let lower = paragraph.text.to_lowercase();
+        if paragraph.is_cell && !is_strict {
+            continue;
+        }
+        if is_strict {
+            complaints.extend(phrases(path, &paragraph));
+        }
         for tic in TICS.iter().filter(|tic| !lines_with(&lower, tic).is_empty()) {
             complaints.push(format!("{path}:{}: \"{tic}\"", paragraph.line));
         }
@@ -110,6 +167,60 @@ fn complaints(path: &str, text: &str) -> Vec<String> {
                 complaints.push(format!("{path}:{line}: {words} words: {sentence}"));
             }
         }
+    }
+    complaints
+}
+
+/// Complaints about phrases of a paragraph that hide the noun.
+fn phrases(path: &str, paragraph: &Paragraph) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let line = paragraph.line;
+    let lower = paragraph.text.to_lowercase();
+    for phrase in PHRASES.iter().filter(|phrase| !lines_with(&lower, phrase).is_empty()) {
+        complaints.push(format!("{path}:{line}: \"{phrase}\": say the noun"));
+    }
+    for sentence in sentences(&paragraph.text) {
+        let opening = sentence.trim_start_matches(|c: char| !c.is_alphanumeric());
+        if opening.starts_with("What ") && !sentence.ends_with('?') && !paragraph.is_cell {
+            complaints.push(format!("{path}:{line}: name the thing: {sentence}"));
+        }
+        let lower = sentence.to_lowercase();
+        if lower.split_once("the one ").is_some_and(|(_, rest)| rest.contains("the other")) {
+            complaints.push(format!("{path}:{line}: the one, the other: {sentence}"));
+        }
+    }
+    complaints
+}
+
+/// Complaints about the names of functions, and of tests, whose names are sentences.
+fn names(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut is_test = false;
+    // Programs that tests link may have any names.
+    let is_program = path.starts_with("tests/sources/");
+    if !path.ends_with(".rs") || is_program {
+        return complaints;
+    }
+    for (line, content) in (1..).zip(text.lines().map(str::trim)) {
+        is_test |= content.starts_with("#[test]");
+        let Some((before, rest)) = content.split_once("fn ") else { continue };
+        if !before.chars().all(|c| c.is_ascii_lowercase() || " ()\"C".contains(c)) {
+            continue;
+        }
+        let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next();
+        let name = name.unwrap_or_default();
+        if VAGUE_NAMES.contains(&name) {
+            complaints.push(format!("{path}:{line}: {name} says too little for a name"));
+        }
+        let words = name.replace('_', " ");
+        let tics = TICS.iter().chain(PHRASES).filter(|_| is_test);
+        for tic in tics.filter(|tic| !lines_with(&words, tic).is_empty()) {
+            complaints.push(format!("{path}:{line}: \"{tic}\" in the name of a test: {name}"));
+        }
+        if is_test && words.starts_with("what ") {
+            complaints.push(format!("{path}:{line}: name the thing: {name}"));
+        }
+        is_test = false;
     }
     complaints
 }
@@ -141,9 +252,12 @@ struct Paragraph {
     /// Its first line, from 1.
     line: usize,
     text: String,
+    /// True for a cell of a table.
+    is_cell: bool,
 }
 
-/// The paragraphs and list items of a page, or of the comments of a source file; without blocks of code, tables and headings.
+/// The paragraphs, list items and cells of tables of a page, or of the comments of a source file; without blocks of code and
+/// headings.
 fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
     let is_page = path.ends_with(".md");
     let is_link = |said: &str| said.starts_with('[') && said.contains("]: ");
@@ -169,12 +283,18 @@ fn paragraphs(path: &str, text: &str) -> Vec<Paragraph> {
         }
         if fenced || said.is_empty() || said.starts_with(['|', '#']) || is_link(said) {
             found.extend(open.take());
+            let cells = said.strip_prefix('|').filter(|_| !fenced && !said.starts_with("|-"));
+            let cells = cells.into_iter().flat_map(|cells| cells.split(" | ")).map(str::trim);
+            found.extend(cells.filter(|cell| !cell.is_empty()).map(|cell| {
+                let text = cell.trim_end_matches('|').trim().to_owned();
+                Paragraph { line, text, is_cell: true }
+            }));
         } else if let Some(paragraph) = open.as_mut().filter(|_| !is_item) {
             paragraph.text.push(' ');
             paragraph.text.push_str(said);
         } else {
             found.extend(open.take());
-            open = Some(Paragraph { line, text: said.to_owned() });
+            open = Some(Paragraph { line, text: said.to_owned(), is_cell: false });
         }
     }
     found.extend(open);
@@ -223,12 +343,29 @@ fn the_house_speaks_plain_english() {
     let complaints: Vec<String> =
         texts.iter().flat_map(|(path, text)| complaints(path, text)).collect();
     assert!(complaints.is_empty(), "{} in\n{}", complaints.len(), complaints.join("\n"));
+    for place in NOT_YET {
+        let strict = |text: &String, path: &String| {
+            let found = paragraphs(path, text);
+            let mut wrong = names(path, text);
+            wrong.extend(found.iter().flat_map(|paragraph| phrases(path, paragraph)));
+            wrong.extend(found.iter().filter(|one| one.is_cell).filter_map(|cell| {
+                sentences(&cell.text)
+                    .iter()
+                    .any(|one| words_of(one) > SENTENCE_WORDS_MAX)
+                    .then(String::new)
+            }));
+            !wrong.is_empty()
+        };
+        let mut inside = texts.iter().filter(|(path, _)| path.starts_with(place));
+        assert!(inside.any(|(path, text)| strict(text, path)), "{place} is in order: off the list");
+    }
     println!("plain English: {} cases", texts.len());
 }
 
 #[test]
 fn planted_words_and_sentences_are_found() {
-    let words = OLD_WORDS.iter().map(|(word, _)| *word).chain(TICS.iter().copied());
+    let words = OLD_WORDS.iter().map(|(word, _)| *word);
+    let words = words.chain(TICS.iter().copied()).chain(PHRASES.iter().copied());
     for word in words {
         let planted = format!("/// The caller {word} of it.\n");
         assert_eq!(complaints("src/a.rs", &planted).len(), 1, "{word}");
@@ -249,7 +386,18 @@ fn planted_words_and_sentences_are_found() {
         ),
         ("src/a.rs", format!("/// ```text\n/// {long}\n/// ```\n"), 0),
         ("src/a.rs", format!("/// ```\n#[doc = include_str!(\"b\")]\n/// {long}\n/// ```\n"), 0),
-        ("README.md", format!("| {long} |\n"), 0),
+        ("README.md", format!("| {long} | b |\n|---|---|\n"), 1),
+        ("README.md", "| word of one who | a |\n".to_owned(), 1),
+        ("src/a.rs", "/// What it holds.\n".to_owned(), 1),
+        ("src/a.rs", "/// It is. What it holds is there.\n".to_owned(), 1),
+        ("src/a.rs", "/// - What it holds.\n".to_owned(), 1),
+        ("src/a.rs", "/// What does it hold?\n".to_owned(), 0),
+        ("src/a.rs", "// It goes from the one side to the other.\n".to_owned(), 1),
+        ("src/a.rs", "#[test]\nfn what_is_held_is_seen() {}\n".to_owned(), 1),
+        ("src/a.rs", "#[test]\nfn the_length_is_that_of_the_file() {}\n".to_owned(), 1),
+        ("src/a.rs", "fn what_is_held() {}\n".to_owned(), 0),
+        ("src/a.rs", "    pub(crate) fn take(&self) {}\n".to_owned(), 1),
+        ("src/a.rs", "let f: extern \"C\" fn look();\n".to_owned(), 0),
         ("README.md", format!("`{long}` [a]({long}) b\n"), 0),
         ("README.md", long.replace(' ', "\n"), 1),
         ("README.md", long.replace(' ', "\n- "), 0),

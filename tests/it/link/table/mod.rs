@@ -91,7 +91,7 @@ fn fill(compilers: &[&'static Compiler]) -> (Vec<Build>, Vec<Column>, Vec<String
     let columns = Mutex::new(vec![Vec::new(); builds.len()]);
     let complaints = Mutex::new(Vec::new());
     let work = || {
-        while let Some((at, build)) = take(&next, &builds) {
+        while let Some((at, build)) = claim(&next, &builds) {
             let (cells, wrong) = column(build);
             columns.lock().expect("no panic")[at] = cells;
             complaints.lock().expect("no panic").extend(wrong);
@@ -102,7 +102,7 @@ fn fill(compilers: &[&'static Compiler]) -> (Vec<Build>, Vec<Column>, Vec<String
     (builds, columns, complaints.into_inner().expect("no panic"))
 }
 
-fn take<'a, T>(next: &AtomicUsize, from: &'a [T]) -> Option<(usize, &'a T)> {
+fn claim<'a, T>(next: &AtomicUsize, from: &'a [T]) -> Option<(usize, &'a T)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
     from.get(at).map(|one| (at, one))
 }
