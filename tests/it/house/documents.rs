@@ -1,5 +1,5 @@
-//! The pages that users read. What README.md and the guide show is done as a reader would do it, and what all pages name
-//! exists.
+//! The pages that users read. Every block of README.md and of the guide is run as a reader would run it, and the names on all
+//! pages exist.
 //!
 //! A block whose first line is a comment with a file's name is written to that file. Where it names an example of the tree, the
 //! example has these lines, and .ci/run runs it. A `sh` block is run in the reader's folder. A `text` block right behind it is what

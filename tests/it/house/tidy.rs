@@ -64,7 +64,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("ffi", &[]),
 ];
 
-/// Folders of `src` that are packages, whose files say `crate::` to the package: those of rooms, and rooms of their own.
+/// Folders of `src` that are packages, whose files say `crate::` to the package: packages of rooms, and rooms of their own.
 const PACKAGES_OF_ROOMS: &[&str] = &["base"];
 const PACKAGES: &[&str] = &["link", "ffi"];
 

@@ -37,7 +37,7 @@ fn metadata() -> &'static serde_json::Value {
     })
 }
 
-/// What a command of cargo prints.
+/// The output of a command of cargo.
 fn cargo(arguments: &[&str]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -52,17 +52,10 @@ fn candidates(word: &str) -> Vec<String> {
         return vec![format!("src/{word}"), format!("src/base/{word}"), word.to_owned()];
     }
     let Some((room, _)) = word.split_once("::") else { return Vec::new() };
-<<<<<<< HEAD
     // A room of the library, or of a package below it.
     let is_room = |src: &&&str| Path::new(&format!("{}/{src}/{room}", root().display())).is_dir();
     let Some(src) = ["src", "src/base"].iter().find(is_room) else { return Vec::new() };
-    // What follows a type is in the type's file.
-=======
-    if !Path::new(&format!("{}/src/{room}", root().display())).is_dir() {
-        return Vec::new();
-    }
     // A name behind a type is in the type's file.
->>>>>>> e8616ca (bench, python, tools, tests: things are named; no more openings with What, no those-of)
     let names: Vec<_> = word
         .split("::")
         .take_while(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))

@@ -142,31 +142,16 @@ fn planted_crowds_are_found() {
 fn planted_orders_are_found() {
     let found = |path, text: &str| order(path, &code_of(text));
     for (path, planted, line) in [
-<<<<<<< HEAD
         ("src/link/read/archive.rs", "\nuse crate::graph::link_graph::LinkGraph;", 2),
         ("src/link/read/elf/mod.rs", "fn f() { crate::verify::g() }", 1),
         ("src/link/place/block.rs", "use crate::{\n    read::parsed,\n    output::image,\n};", 3),
-        // What the room offers to others stands for any folder.
+        // A name that the room offers to others stands for any folder.
         ("src/link/place/block.rs", "use crate::Image;", 1),
         ("src/link/place/block.rs", "use crate::passes;", 1),
         ("src/link/place/block.rs", "use crate::*;", 1),
         ("src/link/place/block.rs", "use crate::{output::image, addr};", 1),
         ("src/executor/tls/library.rs", "use crate::executor::session::lanes;", 1),
         ("src/executor/tls/library.rs", "use crate::{executor::session::lanes, addr};", 1),
-=======
-        ("src/link/read/archive.rs", "\nuse crate::link::graph::link_graph::LinkGraph;", 2),
-        ("src/link/read/elf/mod.rs", "fn f() { crate::link::verify::g() }", 1),
-        (
-            "src/link/place/block.rs",
-            "use crate::link::{\n    read::parsed,\n    output::image,\n};",
-            3,
-        ),
-        // A name that the room offers to others stands for any folder.
-        ("src/link/place/block.rs", "use crate::link::Image;", 1),
-        ("src/link/place/block.rs", "use crate::link::passes;", 1),
-        ("src/link/place/block.rs", "use crate::link::*;", 1),
-        ("src/link/place/block.rs", "use crate::{link::output::image, addr};", 1),
->>>>>>> e8616ca (bench, python, tools, tests: things are named; no more openings with What, no those-of)
         ("src/link/place/mod.rs", "use super::output::image;", 1),
         ("src/link/attic/mod.rs", "", 0),
     ] {

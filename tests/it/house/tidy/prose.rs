@@ -91,30 +91,25 @@ const VAGUE_NAMES: &[&str] = &["take", "look", "settle", "tell", "meet", "know",
 /// Files and folders where openings, [`PHRASES`], tables, the names of tests and [`VAGUE_NAMES`] are not in order yet. The list
 /// can only become shorter: the test fails as well when something listed is in order.
 const NOT_YET: &[&str] = &[
+    "src/base",
     "src/call",
     "src/concurrent",
     "src/controller",
-    "src/deadline.rs",
     "src/docs",
-    "src/error",
     "src/executor",
     "src/ffi",
     "src/hostile",
     "src/internals",
     "src/jit",
-    "src/limits.rs",
     "src/link",
-    "src/parallel.rs",
     "src/ring",
     "src/session",
     "src/shm",
     "src/sleep",
     "src/sps",
-    "src/sync",
     "src/sys",
     "src/task",
     "src/transport",
-    "src/types",
     "src/wire",
 ];
 
@@ -122,8 +117,19 @@ const NOT_YET: &[&str] = &[
 const SENTENCE_WORDS_MAX: usize = 25;
 
 /// Folders whose pages are read; the source tree's Rust files are read all.
-const PAGES: &[&str] =
-    &["", "src/docs", "bench", "tools", "tests", "cranelift", "python", "fuzzer"];
+const PAGES: &[&str] = &[
+    "",
+    "src/docs",
+    "bench",
+    "tools",
+    "tests",
+    "cranelift",
+    "python",
+    "fuzzer",
+    "src/base",
+    "src/ffi",
+    "src/link",
+];
 /// Where the words themselves are listed.
 const WORD_LISTS: &str = "tests/it/house/tidy/prose.rs";
 
@@ -367,7 +373,7 @@ fn planted_words_and_sentences_are_found() {
     let words = OLD_WORDS.iter().map(|(word, _)| *word);
     let words = words.chain(TICS.iter().copied()).chain(PHRASES.iter().copied());
     for word in words {
-        let planted = format!("/// The caller {word} of it.\n");
+        let planted = format!("/// The caller {word}, and more.\n");
         assert_eq!(complaints("src/a.rs", &planted).len(), 1, "{word}");
         assert_eq!(complaints("README.md", &planted).len(), 1, "{word}");
     }
