@@ -113,7 +113,7 @@ pub use transport::Connection;
 pub mod link {
     /// # Examples
     ///
-    /// The function of the second example, linked and called:
+    /// Linked and called:
     ///
     /// ```standalone_crate
     /// farcall::executor::run_if_spawned();
@@ -136,8 +136,8 @@ pub mod link {
     };
     pub use farcall_link::{
         Archive, CalleeSaved, Definition, Dependencies, Export, External, FileBytes, Frame, Ifunc,
-        Image, Layout, LinkGraph, LinkStats, ObjectCache, ObjectFile, ObjectPart, PlacedObject,
-        SourceLine, SymbolTable, TlsBlock, Undefined, Verified,
+        Image, Input, Layout, LinkGraph, LinkStats, ObjectCache, ObjectFile, ObjectPart, Options,
+        Place, PlacedObject, SourceLine, SymbolTable, TlsBlock, Undefined, Verified, run,
     };
 }
 

@@ -25,8 +25,8 @@
 //! | `verify` | 13 | In debug builds an independent checker compares the image with the files. |
 //! | `fuzz` | | Makes random programs and damaged files for tests. |
 //!
-//! `passes` runs passes 5 to 13. The unit that is placed is the ELF section: it becomes one block and is never split. `.eh_frame`
-//! is the exception, a list of records of which some are dropped.
+//! [`run()`] is the whole list by one call. `passes` runs passes 5 to 13. The unit that is placed is the ELF section: it
+//! becomes one block and is never split. `.eh_frame` is the exception, a list of records of which some are dropped.
 //!
 //! Several threads share the passes of a large link ([`LinkGraph::set_threads_max`]); the image does not depend on their number.
 //!
@@ -45,6 +45,7 @@ mod output;
 mod passes;
 mod place;
 mod read;
+mod run;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -71,6 +72,7 @@ pub use place::layout::Layout;
 pub use read::archive::Archive;
 pub use read::object_cache::ObjectCache;
 pub use read::object_file::ObjectFile;
+pub use run::{Input, Options, Place, run};
 pub use verify::Verified;
 
 /// What the package `farcall` uses of the linker. No promise of any kind.

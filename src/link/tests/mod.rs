@@ -15,6 +15,7 @@ mod output;
 mod place;
 mod random;
 mod read;
+mod run;
 mod threads;
 mod verification;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::Archive;
 
 /// Makes an archive with `ar` and its options, such as `rcs`.
-fn archive(options: &str, members: &[(&str, &str)]) -> Archive {
+pub(in crate::tests) fn archive(options: &str, members: &[(&str, &str)]) -> Archive {
     Archive::parse("lib.a", archive_bytes(options, members)).unwrap()
 }
 

@@ -1,5 +1,5 @@
 //! Tests of `link::read`: objects and archives, sound and damaged.
 
-mod archives;
+pub(super) mod archives;
 mod cache;
 mod damage;

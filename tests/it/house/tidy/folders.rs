@@ -15,7 +15,14 @@ const FULL: &[(&str, usize)] = &[];
 
 /// The folders of rooms, in their order: each may import only those before it. The files beside the folders may import all.
 const ORDERS: &[(&str, &[&str])] = &[
-    ("link", &["arch", "read", "build", "graph", "place", "apply", "output", "verify", "fuzz"]),
+    // Its examples are programs, which see what users see.
+    (
+        "link",
+        &[
+            "arch", "read", "build", "graph", "place", "apply", "output", "verify", "fuzz",
+            "examples",
+        ],
+    ),
     (
         "executor",
         &["entry", "memory", "process", "tls", "context", "services", "remote", "session"],
