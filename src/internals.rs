@@ -1,4 +1,4 @@
-//! What benchmarks measure and fuzzers feed that programs cannot reach. No promise of any kind.
+//! Functions that benchmarks measure and fuzzers feed, and that programs cannot reach. No promise of any kind.
 //!
 //! Invariant: nothing in the library uses this.
 

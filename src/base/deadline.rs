@@ -1,11 +1,11 @@
-//! The moment at which a wait times out.
+//! The moment when a wait times out.
 //!
 //! Every wait for another process takes a [`Deadline`], so a wait without a bound does not compile. The end of the session ends
 //! such a wait too; the object that waits knows that bound.
 
 use std::time::{Duration, Instant};
 
-/// The moment at which a wait times out.
+/// The moment when a wait times out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline(Option<Instant>);
 

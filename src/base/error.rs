@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub use death::Death;
 
-/// What every fallible function of farcall returns.
+/// The result of every fallible function of farcall.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation failed.
@@ -62,7 +62,7 @@ pub fn drop_panic(panic: Box<dyn Any + Send>) {
     }
 }
 
-/// What kind of error it is. More kinds may come.
+/// The kind of error. More kinds may come.
 ///
 /// # Examples
 ///
@@ -174,7 +174,7 @@ impl Error {
         remote: Remote,
     }
 
-    /// What kind of error it is.
+    /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_panic_carries_is_dropped_without_another_panic() {
+    fn the_payload_of_a_panic_is_dropped_without_another_panic() {
         let caught = catch_unwind(|| std::panic::panic_any(Bomb(0))).expect_err("a panic");
         assert_eq!(panicked(caught), "panicked: no message");
         let caught = catch_unwind(|| panic!("number {}", 7)).expect_err("a panic");

@@ -75,7 +75,7 @@ pub const SEND_QUEUE_BYTES_MAX: usize = 4 << 20;
 #[doc(hidden)]
 pub const SPIN_NS: u64 = if cfg!(model) { 0 } else { 50_000 };
 
-/// The largest alignment of a section or a common symbol. Thread-locals have at most that of a page.
+/// The largest alignment of a section or a common symbol. Thread-locals have at most a page's.
 pub const ALIGNMENT_MAX: u64 = 64 << 10;
 
 /// Default sizes of the stripes of a slab: code, constants, data. When a slab is full, there is another, below it. Code of the first
@@ -96,7 +96,7 @@ pub const STRIPE_BYTES_MAX: u64 = ((1 << 21) - 1) * PAGE_BYTES;
 #[doc(hidden)]
 pub const SLAB_REACH_BYTES: u64 = (2 << 30) - (128 << 20);
 
-/// Zero fill up to this takes memory when it is linked; more takes memory when code touches it. About the size at which
+/// Zero fill up to this takes memory when it is linked; more takes memory when code touches it. From about this size on,
 /// a system call costs less than zeroes.
 #[doc(hidden)]
 pub const STORED_ZERO_FILL_BYTES_MAX: u64 = 64 << 10;

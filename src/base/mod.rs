@@ -6,7 +6,7 @@
 //! | [`error`] | the one error type |
 //! | [`limits`] | every maximum |
 //! | [`types`] | C types at run time |
-//! | `deadline` | the moment at which a wait times out |
+//! | `deadline` | the moment when a wait times out |
 //! | `parallel` | work that several threads share |
 //! | `random` | the generator of tests and fuzzers |
 //! | `sync` | the only source of atomics and locks, which a model checker replaces |

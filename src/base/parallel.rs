@@ -1,7 +1,7 @@
 //! Work that several threads share.
 //!
 //! A thread takes the next item when it has done one. Results come back in the order of the items, so they do not depend on
-//! the number of threads. Threads exist only as long as one piece of work, so a host has none of them between links. A link
+//! the number of threads. Threads exist only during one piece of work, so a host has none of them between links. A link
 //! never waits for work of the host.
 //!
 //! Invariant: every item is worked on once.

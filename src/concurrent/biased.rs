@@ -100,7 +100,7 @@ impl<T> BiasedMutex<T> {
             if self.enter(thread, light) {
                 return BiasedGuard { mutex: self, _locked: None };
             }
-            // Another thread has already ended the bias, for good.
+            // Another thread has already ended the bias, and it does not come back.
             history = lock(&self.lock);
         }
         BiasedGuard { mutex: self, _locked: Some(history) }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn who_locks_often_in_a_row_need_not_lock_until_another_does() {
+    fn the_usual_thread_need_not_lock_until_another_does() {
         let mutex = biased();
         for _ in 0..1000 {
             add_one(&mutex);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_inside_while_the_bias_ends() {
+    fn no_other_thread_is_inside_while_the_bias_ends() {
         const OTHERS: u64 = 3;
         const LOCKS: u64 = 200;
         for _ in 0..200 {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_it_waits_for_the_usual_thread_to_leave() {
+    fn another_thread_waits_for_the_usual_thread_to_leave() {
         let mutex = biased();
         let mut inside = mutex.lock();
         thread::scope(|scope| {
@@ -373,7 +373,7 @@ mod loom {
     }
 
     #[test]
-    fn nobody_is_inside_with_another() {
+    fn no_two_threads_are_inside() {
         lock_often(LightFence::of_process());
     }
 

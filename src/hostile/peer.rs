@@ -52,7 +52,7 @@ struct State {
     owed: u32,
     /// The last call that was posted to the peer.
     posted: u64,
-    /// What is left of a message for which there was no room.
+    /// The rest of a message for which there was no room.
     rest: Option<(Kind, u64, Vec<u8>)>,
     /// Sends empty calls ahead for ever.
     floods: bool,
@@ -65,7 +65,7 @@ struct State {
     acts: u32,
     looks: u64,
     lies: u64,
-    /// The time at which each word was last read and was not zero.
+    /// The time when each word was last read and was not zero.
     seen: Vec<u64>,
     /// The word of a message that was read last.
     last: usize,

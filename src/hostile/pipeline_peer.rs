@@ -40,7 +40,7 @@ struct State {
     to: Producer<Cells>,
     /// Numbers of calls to answer, and how many calls of the same record follow.
     owed: VecDeque<(u64, usize)>,
-    /// What is left of a result for which there was no room.
+    /// The rest of a result for which there was no room.
     rest: Option<(Record, u64, Vec<u8>)>,
     /// Results that were sent: the bytes, or `None` for a failure.
     sent: VecDeque<Option<Vec<u8>>>,
@@ -48,7 +48,7 @@ struct State {
     acts: u32,
     looks: u64,
     lies: u64,
-    /// The time at which each word was last read and was not zero.
+    /// The time when each word was last read and was not zero.
     seen: Vec<u64>,
     now: u64,
 }
@@ -135,7 +135,7 @@ impl Liar for PipelinePeer {
     }
 }
 
-/// What a supervisor does when it has seen the executor end.
+/// The work of a supervisor when it has seen the executor end.
 fn tell(death: Option<Arc<Caller>>) {
     if let Some(caller) = death {
         aside(|| caller.end(&Error::disconnected("the peer is gone")));

@@ -1,4 +1,4 @@
-//! What a lying peer draws: wrong words, payloads and their lengths.
+//! The draws of a lying peer: wrong words, payloads and their lengths.
 
 use crate::random;
 

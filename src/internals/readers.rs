@@ -66,7 +66,7 @@ pub fn stream(bytes: &[u8], calls: u8) -> usize {
     for _ in 0..calls {
         stream.send(Kind::Call, 0, &[], Deadline::SESSION_END).expect("room for a header");
     }
-    // What the socket has no room for is left out.
+    // Bytes for which the socket has no room are left out.
     theirs.set_nonblocking(true).expect("a socket");
     let mut message = Incoming::new();
     let mut count = 0;
@@ -124,7 +124,7 @@ pub fn control(bytes: &[u8]) -> bool {
     };
     let (ours, theirs) = UnixStream::pair().expect("sockets");
     theirs.set_nonblocking(true).expect("a socket");
-    // What the socket has no room for is left out.
+    // Bytes for which the socket has no room are left out.
     let written = (&theirs).write(bytes).unwrap_or(0);
     let opener = LaneOpener::new(ours.into(), Duration::ZERO);
     let is_taken = opener.answer();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::sync::thread_local;
 use crate::task::{Task, TaskDispatcher};
 
-/// What runs tasks.
+/// The runner of tasks.
 #[derive(Clone)]
 pub(in crate::jit) enum Dispatch {
     /// The thread that causes them.

@@ -127,7 +127,7 @@ impl ExecutionSession {
     ///
     /// # Errors
     ///
-    /// Those of the resource managers, joined.
+    /// The errors of the resource managers, joined.
     pub fn remove_dylib(&self, dylib: &JITDylib) -> Result<()> {
         self.0.own(dylib)?;
         let id = dylib.0.id;
@@ -243,7 +243,7 @@ impl ExecutionSession {
     ///
     /// # Errors
     ///
-    /// Those of the resource managers, joined.
+    /// The errors of the resource managers, joined.
     pub fn end_session(&self) -> Result<()> {
         let dylibs: Vec<JITDylib> = self.0.with(|state, _| {
             state.is_ended = true;

@@ -37,7 +37,7 @@ enum Planted {
     Silent,
 }
 
-/// What units hold in the executor.
+/// The memory that units hold in the executor.
 #[derive(Default)]
 struct Memory {
     by_key: Mutex<HashMap<ResourceKey, u64>>,
@@ -156,7 +156,7 @@ impl World {
         let on = found.keys().cloned().inspect(|found| assert_eq!(&**found, next)).collect();
         let dependencies = vec![(self.dylib.clone(), on)];
         let group = DependencyGroup { symbols: vec![Arc::from(name)], dependencies };
-        // What was recorded goes with the tracker if this fails.
+        // Recorded memory goes with the tracker if this fails.
         let _ = responsibility.notify_emitted(&[group]);
     }
 

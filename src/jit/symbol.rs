@@ -30,7 +30,7 @@ pub type SymbolFlagsMap = BTreeMap<Arc<str>, SymbolFlags>;
 pub struct Symbol {
     /// Where it is in the executor.
     pub address: ExecutorAddr,
-    /// What is known about it.
+    /// The knowledge about it.
     pub flags: SymbolFlags,
     /// A value that the defining layer passes to the referring layer; 0 means none. The session does not interpret it.
     pub target: u32,
@@ -159,7 +159,7 @@ pub enum SymbolState {
     Materializing,
     /// Its address is known.
     Resolved,
-    /// Its bytes are in place; those of its dependencies may be missing.
+    /// Its bytes are in place; the bytes of its dependencies may be missing.
     Emitted,
     /// Everything that it reaches is emitted too.
     Ready,

@@ -20,7 +20,7 @@ pub(crate) struct Consumer<B> {
     open_sequence: u64,
 }
 
-/// What [`Consumer::pop`] found.
+/// The result of [`Consumer::pop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Popped {
     /// A record; its payload was appended to the caller's buffer.

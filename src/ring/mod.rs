@@ -10,7 +10,7 @@
 //! ring               line 0 consumer's position | line 1 closed flag | lines 2.. records
 //! ```
 //!
-//! What an earlier lap left never looks like a record. Where a record began a lap ago, the position in its publication word
+//! Remains of an earlier lap never look like a record. Where a record began a lap ago, the position in its publication word
 //! tells. Payload may lie there instead, after a record of several lines and in the first lap. Only then the producer clears
 //! the publication word of the *next* record before it publishes this one. The consumer polls that line, so each store to it
 //! costs both sides a transfer.
@@ -142,7 +142,7 @@ impl Shape {
         (CONTROL_LINES + (position & (self.lines - 1)) as usize) * LINE_WORDS
     }
 
-    /// Splits `bytes` payload bytes of the record at `position` where the ring wraps. Returns the word at which the payload
+    /// Splits `bytes` payload bytes of the record at `position` where the ring wraps. Returns the word where the payload
     /// starts, and how many of its bytes fit before the end.
     #[expect(clippy::cast_possible_truncation, reason = "bounded by the number of lines, a usize")]
     #[inline]

@@ -37,7 +37,7 @@ impl Backing for Heap {
     }
 }
 
-/// The record with this number. All words of its payload differ from each other and from those of its neighbours.
+/// The record with this number. All words of its payload differ from each other and from its neighbours' words.
 fn record(sequence: u64, payload_bytes: usize) -> (Head, Vec<u8>) {
     let target = (sequence + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let kind = 1 + target.to_le_bytes()[7] % 7;

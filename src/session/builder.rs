@@ -147,7 +147,7 @@ impl SessionBuilder {
     }
 
     /// Offers a function of this program under a name. The controller calls it, as any other, by the address of that
-    /// name (at which there is no code). The function runs as a task and may answer later, on any thread.
+    /// name (without any code there). The function runs as a task and may answer later, on any thread.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Calls `start` with the new session, before any other code has it.
+    /// Calls `start` with the new session, before any other code sees it.
     pub(crate) fn on_start(mut self, start: impl FnOnce(&SessionHandle) + Send + 'static) -> Self {
         self.on_start = Some(Box::new(start));
         self

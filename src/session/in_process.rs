@@ -67,7 +67,7 @@ enum State {
 }
 
 impl InProcess {
-    /// Two ends. What the session calls runs in `handler`, on the thread that calls; it answers when it likes.
+    /// Two ends. The session's calls run in `handler`, on the thread that calls; it answers when it likes.
     pub fn new(
         handler: impl Fn(u64, Vec<u8>, Reply) + Send + Sync + 'static,
     ) -> (Self, InProcessController) {

@@ -135,7 +135,7 @@ impl SessionHandle {
         self.0.address()
     }
 
-    /// What the session tells its controller.
+    /// The session's words to its controller.
     #[must_use]
     pub fn bootstrap_info(&self) -> &BootstrapInfo {
         &self.0.info

@@ -109,7 +109,7 @@ impl Names {
     }
 
     fn segment(&self, mut mapped: Shmem, name: &str) -> Result<Segment> {
-        // The crate would remove the name on drop, whatever segment then has it; `remove` does that instead.
+        // The crate would remove the name on drop, even from another segment; `remove` does that instead.
         mapped.set_owner(false);
         let path = format!("{DIRECTORY}/{PREFIX}{name}");
         let file = File::options().read(true).write(true).open(&path);

@@ -23,7 +23,7 @@ use crate::{AddrRange, ExecutorAddr, Prot};
 const WORD: usize = size_of::<AtomicU64>();
 const LARGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What executors may do with a region. The kernel enforces it.
+/// The rights of executors in a region. The kernel enforces it.
 ///
 /// # Examples
 ///
@@ -158,7 +158,7 @@ impl Region {
         self.bytes as u64
     }
 
-    /// What executors may do with it.
+    /// The rights of executors in it.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
@@ -451,7 +451,7 @@ impl Region {
             start: ExecutorAddr::new(start.get() + first as u64),
             end: ExecutorAddr::new(start.get() + end as u64),
         };
-        // By the mapping, not by the file: the number of its descriptor may be that of a file of the host's by now.
+        // By the mapping, not by the file: the number of its descriptor may mean a file of the host's by now.
         self.map.remove(pages)
     }
 

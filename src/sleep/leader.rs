@@ -35,7 +35,7 @@ impl<T> Leadership<T> {
         Self { state: Mutex::new(state), wanted: AtomicBool::new(false) }
     }
 
-    /// Takes the lead, unless a thread has it or demands it.
+    /// Takes the lead, unless a thread leads or demands the lead.
     pub(crate) fn try_take(&self) -> Option<Box<T>> {
         let mut state = self.lock();
         if self.is_wanted() { None } else { state.value.take() }

@@ -159,7 +159,7 @@ fn round_trip(name: &str, there: Planted, back: Planted) {
 }
 
 #[test]
-fn calls_and_results_wake_who_sleeps() {
+fn calls_and_results_wake_the_sleeper() {
     round_trip("round trip", Planted::Nothing, Planted::Nothing);
 }
 
@@ -189,7 +189,7 @@ fn a_sleeping_caller_without_a_fence_is_found() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_call_that_wakes_nobody_is_found() {
+fn a_call_that_wakes_no_side_is_found() {
     round_trip("", Planted::NoWake, Planted::Nothing);
 }
 
@@ -219,7 +219,7 @@ fn one_wake_is_enough_for_a_batch() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn a_batch_that_wakes_nobody_is_found() {
+fn a_batch_that_wakes_no_side_is_found() {
     batch("", Planted::NoWake);
 }
 
@@ -242,13 +242,13 @@ fn close(name: &str, planted: Planted) {
 }
 
 #[test]
-fn closing_wakes_who_sleeps() {
+fn closing_wakes_the_sleeper() {
     close("close", Planted::Nothing);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn closing_that_wakes_nobody_is_found() {
+fn closing_that_wakes_no_side_is_found() {
     close("", Planted::NoWake);
 }
 
@@ -300,7 +300,7 @@ fn receive_of_mortal(
 }
 
 #[test]
-fn death_wakes_who_sleeps() {
+fn death_wakes_the_sleeper() {
     death("death", Planted::Nothing);
 }
 
@@ -428,13 +428,13 @@ fn pass_on(name: &str, planted: Planted) {
 }
 
 #[test]
-fn who_is_called_in_vain_passes_it_on() {
+fn a_thread_woken_in_vain_passes_it_on() {
     pass_on("pass on", Planted::Nothing);
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn who_is_called_in_vain_and_keeps_it_is_found() {
+fn a_thread_woken_in_vain_that_keeps_it_is_found() {
     pass_on("", Planted::NoWithdrawal);
 }
 
@@ -456,7 +456,7 @@ fn demand(name: &str, planted: Planted) {
 }
 
 #[test]
-fn the_lead_can_be_demanded_of_who_sleeps() {
+fn the_lead_can_be_demanded_of_a_sleeper() {
     demand("demand", Planted::Nothing);
 }
 

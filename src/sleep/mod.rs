@@ -36,7 +36,7 @@ pub(crate) trait Parker {
         0
     }
 
-    /// Sleeps while the low half of the word equals that of `expected` and [`Parker::look`] equals `seen`, until
+    /// Sleeps while the low halves of the word and of `expected` are equal and [`Parker::look`] equals `seen`, until
     /// [`Parker::unpark`] or the deadline. May return early for any reason.
     fn park(&self, expected: u64, seen: u64, deadline: Deadline);
 
@@ -64,7 +64,7 @@ pub(crate) fn sleep_unless(
     unmark(parker);
 }
 
-/// From now on a waker unparks this thread, once. What a waker published before it saw no mark is seen behind this.
+/// From now on a waker unparks this thread, once. Words that a waker published before it saw no mark are seen behind this.
 pub(crate) fn mark(parker: &impl Parker) {
     parker.word().store(ASLEEP, Ordering::Relaxed);
     // [PARK] SeqCst: the sleeper stores the word before it looks for a cause.

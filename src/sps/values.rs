@@ -200,7 +200,7 @@ impl<T> Expected<T> {
     ///
     /// # Errors
     ///
-    /// What the other side said (then `ErrorKind::Remote`).
+    /// The other side's error (then `ErrorKind::Remote`).
     pub fn into_result(self) -> Result<T> {
         self.0.map_err(Error::remote)
     }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use crate::sync::{Ordering, compiler_fence, fence};
 
-/// What the light fence is: one kind for the whole process and its whole life.
+/// The kind of the light fence: one kind for the whole process and its whole life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LightFence {
     /// A fence of the compiler only.

@@ -338,7 +338,7 @@ mod tests {
             assert!(allowed() == before);
             let mut one = no_cpus();
             let number = usize::try_from(current() - 1).expect("a CPU");
-            // SAFETY: the number is that of a CPU of this machine.
+            // SAFETY: the number names a CPU of this machine.
             unsafe { libc::CPU_SET(number, &mut one) };
             assert!(allow(&one));
             assert!(!leave());

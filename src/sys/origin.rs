@@ -63,7 +63,7 @@ fn counted_generation() -> u64 {
     generation()
 }
 
-/// What a use in a forked child fails with.
+/// The error of a use in a forked child.
 #[cold]
 pub(crate) fn forked() -> Error {
     Error::invalid(

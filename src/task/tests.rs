@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Inline, Queueing, Task, TaskDispatcher, ThreadPool};
 
-/// What tasks have written down.
+/// The notes of tasks.
 type Log<T> = Arc<Mutex<Vec<T>>>;
 
 /// A task that writes `entry` down.

@@ -191,7 +191,7 @@ impl Shared {
         VecDeque::new()
     }
 
-    /// What a thread of the pool does.
+    /// The work of a thread of the pool.
     fn work(self: &Arc<Self>) {
         let thread = system::number();
         let mut state = self.state.lock();

@@ -22,7 +22,7 @@ pub(crate) const RESULT_VALUE: u64 = 0;
 /// sent here, since LLVM 22 ends a session on it.
 pub(crate) const RESULT_OUT_OF_BAND: u64 = 1;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Opcode {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_encoder_writes_is_refused() {
+    fn frames_that_no_encoder_writes_are_refused() {
         let mut refused = 0;
         for (word, value) in [
             (0, 0),

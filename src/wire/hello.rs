@@ -75,7 +75,7 @@ impl Features {
     }
 }
 
-/// What a side says of itself.
+/// A side's words about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) version: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    /// What this build says.
+    /// This build's words.
     pub(crate) const OWN: Self = Self { version: VERSION, features: Features::OWN };
 
     /// A side with this version, and with these features if the version is this one.
@@ -112,7 +112,7 @@ impl Hello {
 ///
 /// # Errors
 ///
-/// `ErrorKind::Violation`: with both versions, if the words are those of a segment of another version.
+/// `ErrorKind::Violation`: with both versions, if the words belong to a segment of another version.
 pub(crate) fn check_segment(header: [u64; 4], due: [u64; 4], segment: &str) -> Result<()> {
     let ([magic, version, ..], [due_magic, ..]) = (header, due);
     if header == due {

@@ -50,11 +50,11 @@ pub(crate) const HOLDER_WORDS: usize = 5;
 /// The CPU hints: first the controller's, then the executor's. Each is the number of the CPU on which that side last waited
 /// for long, plus one; 0 when it has not waited yet.
 pub(crate) const CPU_HINT_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
-/// What each side sleeps on: first the controller, then the executor.
+/// The words that each side sleeps on: first the controller, then the executor.
 pub(crate) const PARKER_WORDS: [usize; 2] = [7 * LINE_WORDS + 2, 7 * LINE_WORDS + 3];
 /// Not 0 when nothing more will come.
 pub(crate) const CLOSED_WORD: usize = 7 * LINE_WORDS + 4;
-/// First word of the lock that the executor's thread holds that opens lanes. That thread lives as long as the process.
+/// First word of the lock that the executor's thread holds that opens lanes. That thread lives until the process ends.
 pub(crate) const PROCESS_HOLDER_WORD: usize = 8 * LINE_WORDS;
 /// First word of the baton.
 pub(crate) const BATON_WORD: usize = 10 * LINE_WORDS;

@@ -33,7 +33,7 @@ pub(crate) const SPIN_NS_WORD: usize = 4;
 pub(crate) const CPU_HINT_WORDS: [usize; 2] = [LINE_WORDS, LINE_WORDS + 1];
 /// The word that the executor sleeps on.
 pub(crate) const EXECUTOR_PARKER_WORD: usize = 2 * LINE_WORDS;
-/// First word of the lock that the executor's thread holds as long as it serves the pipeline.
+/// First word of the lock that the executor's thread holds while it serves the pipeline.
 pub(crate) const HOLDER_WORD: usize = 3 * LINE_WORDS;
 /// The word that the controller sleeps on.
 pub(crate) const CONTROLLER_PARKER_WORD: usize = 4 * LINE_WORDS;
@@ -89,7 +89,7 @@ impl CallsHead {
     }
 }
 
-/// What a record of a pipeline is. Fits the 3 bits that a record has for it; 0 is no record.
+/// The kind of a pipeline's record. Fits the 3 bits that a record has for it; 0 is no record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Record {

@@ -1,4 +1,4 @@
-//! What the controller knows of the end of an executor process.
+//! The controller's knowledge of the end of an executor process.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub struct Death {
     /// The place of that instruction, as "function+0x12 (object.o)"; the innermost linked function first.
     pub location: Option<String>,
     /// The linked functions that had not returned, the innermost first, each as in [`location`](Death::location). At most 16 frames
-    /// are walked, and those of the crash handler and of libraries, which are left out, are among them.
+    /// are walked. Frames of the crash handler and of libraries count, and are left out.
     pub backtrace: Vec<String>,
     /// True when the fault lies at the end of the thread's stack.
     pub stack_overflow: bool,

@@ -43,7 +43,7 @@ impl<T> Mutex<T> {
         MutexGuard(self.0.lock().unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    /// Takes the lock if no thread has it.
+    /// Takes the lock if no thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {

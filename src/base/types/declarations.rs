@@ -45,19 +45,19 @@ pub struct Declarations {
     typedefs: HashMap<String, Declared>,
 }
 
-/// What a declaration declares.
+/// The kind of thing that a declaration declares.
 #[derive(Debug, Clone)]
 enum Kind {
     Void,
     Value(Type),
     /// A structure that is not defined; its pointers are.
     Unknown(String),
-    /// What it leads to is known for one step: a pointer to a pointer leads to a number.
+    /// Its target is known for one step: a pointer to a pointer leads to a number.
     Pointer(Box<Pointee>),
     Function(Box<Function>),
 }
 
-/// What a declaration declares, with what only pointers to it know.
+/// A declared thing, with the facts that only pointers to it know.
 #[derive(Debug, Clone)]
 struct Declared {
     kind: Kind,
@@ -84,7 +84,7 @@ struct Function {
 }
 
 impl Declarations {
-    /// Without any names but those of C and `stdint.h`.
+    /// Without any names but the names of C and `stdint.h`.
     #[must_use]
     pub fn new() -> Declarations {
         Declarations::default()
@@ -123,7 +123,7 @@ impl Declarations {
         self.tags.insert(one.name().to_owned(), Type::from(one));
     }
 
-    /// Reads a prototype. Its name and those of its parameters may be missing, and so may the `;` behind it. A structure may be
+    /// Reads a prototype. Its name and its parameters' names may be missing, and so may the `;` behind it. A structure may be
     /// defined in it, for itself alone.
     ///
     /// # Errors
@@ -288,7 +288,7 @@ impl Declarations {
         let is_nested = tokens.peek() == Token::Mark('(')
             && matches!(tokens.peek_behind(1), Token::Mark('*' | '('));
         if is_nested {
-            // What stands behind the parentheses is applied before what is in them.
+            // The part behind the parentheses is applied before the part in them.
             tokens.skip();
             let inside = tokens.position();
             tokens.skip_to_close()?;
@@ -437,7 +437,7 @@ impl From<Kind> for Declared {
 }
 
 impl Declared {
-    /// What a pointer to it leads to.
+    /// The target of a pointer to it.
     fn into_pointee(self) -> Pointee {
         let target = match (self.kind, self.word) {
             (Kind::Void, _) => Target::Void,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A type of C that a function takes or returns, or that a field has.
 ///
-/// `char` is [`I8`](Type::I8), `long` is [`I64`](Type::I64), an enumeration is [`U32`](Type::U32). What a pointer points to is not
+/// `char` is [`I8`](Type::I8), `long` is [`I64`](Type::I64), an enumeration is [`U32`](Type::U32). The target of a pointer is not
 /// known. Arrays are fields of structures alone, as in C.
 ///
 /// # Examples
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layouts_are_those_of_c() {
+    fn layouts_are_as_in_c() {
         let inner = Struct::new("inner").field("a", Type::I8).field("b", Type::I64);
         assert_eq!((inner.bytes(), inner.alignment), (16, 8));
         let outer = Struct::new("outer")

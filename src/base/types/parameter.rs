@@ -3,7 +3,7 @@
 use super::layout::Type;
 use super::signature::Signature;
 
-/// A parameter of a prototype. [`Declarations::parameters`](super::Declarations::parameters) reads those of a function.
+/// A parameter of a prototype. [`Declarations::parameters`](super::Declarations::parameters) reads a function's parameters.
 ///
 /// # Examples
 ///
@@ -25,11 +25,11 @@ pub struct Parameter {
     pub name: String,
     /// Its type in calls, where arrays and functions are pointers.
     pub kind: Type,
-    /// What a pointer leads to.
+    /// The target of a pointer.
     pub pointee: Option<Pointee>,
 }
 
-/// What a pointer among the parameters leads to.
+/// The target of a pointer among the parameters.
 ///
 /// # Examples
 ///

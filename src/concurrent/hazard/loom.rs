@@ -56,7 +56,7 @@ fn remove_in_use(light: LightFence) {
 }
 
 #[test]
-fn a_thing_is_dropped_when_nobody_uses_it_and_not_before() {
+fn a_value_is_dropped_after_its_last_use_and_not_before() {
     remove_in_use(LightFence::of_process());
 }
 

@@ -69,7 +69,7 @@ fn a_tag_is_not_used_again_though_its_slot_is() {
 }
 
 #[test]
-fn what_a_thread_has_used_goes_at_once_though_the_thread_stays() {
+fn a_value_that_a_thread_has_used_goes_at_once_though_it_stays() {
     let (table, dropped) = table();
     let tag = table.add(Thing::new(1, &dropped));
     let (used, is_used) = mpsc::channel();
@@ -88,7 +88,7 @@ fn what_a_thread_has_used_goes_at_once_though_the_thread_stays() {
 }
 
 #[test]
-fn what_is_in_use_is_dropped_by_its_last_user() {
+fn a_value_in_use_is_dropped_by_its_last_user() {
     let (table, dropped) = table();
     let tag = table.add(Thing::new(7, &dropped));
     let other = table.add(Thing::new(8, &dropped));

@@ -30,7 +30,7 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Acceptor {
     /// The segment of the first lane, with the doorbell.
     pub(crate) first: Arc<Segment>,
-    /// What the controller can do.
+    /// The features of the controller.
     pub(crate) controller: Features,
     pub(crate) state: Mutex<State>,
     pub(crate) changed: Condvar,

@@ -37,11 +37,11 @@ pub(crate) struct Instance {
 /// The live instances of the process by their numbers.
 static INSTANCES: Mutex<Option<HashMap<ExecutorAddr, Arc<Instance>>>> = Mutex::new(None);
 
-/// The process that began the newest session, as [`fork::generation`] has it.
+/// The process that began the newest session, by its [`fork::generation`].
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 impl Instance {
-    /// False in a forked child of the process that has the sessions. Takes no lock, which may be held for good there.
+    /// False in a forked child of the process that has the sessions. Takes no lock, which may be held forever there.
     #[inline]
     pub(crate) fn is_here() -> bool {
         GENERATION.load(Ordering::Relaxed) == fork::generation()
@@ -63,7 +63,7 @@ impl Instance {
         session
     }
 
-    /// Makes the session of a forked process, whose only thread calls this, from that of its parent. Memory, libraries and the
+    /// Makes the session of a forked process, whose only thread calls this, from its parent's session. Memory, libraries and the
     /// number stay.
     ///
     /// # Errors

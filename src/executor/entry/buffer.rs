@@ -133,7 +133,7 @@ impl WrapperFunctionBuffer {
             _ => self.data.cast_const().cast::<u8>(),
         };
         // SAFETY: small content is stored in the buffer itself; large content is this many bytes from malloc, which
-        // live as long as the buffer.
+        // belong to the buffer.
         unsafe { std::slice::from_raw_parts(at, self.size) }
     }
 
@@ -155,7 +155,7 @@ impl WrapperFunctionBuffer {
         if self.size > 0 || self.data.is_null() {
             return None;
         }
-        // SAFETY: a message ends with NUL, and lives as long as the buffer.
+        // SAFETY: a message ends with NUL, and belongs to the buffer.
         Some(unsafe { CStr::from_ptr(self.data) })
     }
 

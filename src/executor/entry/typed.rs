@@ -201,7 +201,7 @@ mod tests {
         let mut words = [[0; 8]; HEAD_WORDS + 4];
         write(&mut words, &head(function, shape), arguments, &places);
         let bytes = words.as_flattened();
-        // SAFETY: the bytes are those of a call of such a function.
+        // SAFETY: the bytes come from a call of such a function.
         let result = unsafe { call(bytes.as_ptr().cast(), bytes.len()) };
         assert_eq!(result.as_ref(), 4321.0_f64.to_le_bytes());
         for nothing in [0, 8, 47] {

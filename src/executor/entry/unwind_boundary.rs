@@ -126,7 +126,7 @@ pub(crate) struct Registers {
     pub(crate) second: usize,
 }
 
-/// A frame at which an unwound call fails.
+/// A frame where an unwound call fails.
 #[repr(C)]
 struct UnwindBoundary {
     /// The stack pointer in `farcall_enter_boundary`. The assembler stores to this word.

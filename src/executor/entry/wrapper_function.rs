@@ -106,7 +106,7 @@ pub enum Convention {
     /// LLVM 22's `buffer f(const char *data, size_t size)`, which answers when it returns.
     #[default]
     Llvm22,
-    /// That of LLVM's runtime, a [`WrapperFunction`](crate::executor::WrapperFunction), which may answer later.
+    /// The form of LLVM's runtime, a [`WrapperFunction`](crate::executor::WrapperFunction), which may answer later.
     WithSession,
 }
 
@@ -204,7 +204,7 @@ impl WrapperCall {
     ///
     /// # Safety
     ///
-    /// The arguments must be those of a wrapper function's call, and must not be used otherwise.
+    /// The arguments must come from a wrapper function's call, and must not be used otherwise.
     #[must_use = "a call that is dropped is an error to the caller"]
     pub unsafe fn new(
         session: RawSession,

@@ -12,8 +12,8 @@ use crate::transport::Payload;
 ///
 /// # Errors
 ///
-/// If a finalize action fails. The dealloc actions of the pairs before it have run then, the last first; that of the
-/// failed pair has not. The message includes their failures.
+/// If a finalize action fails. The dealloc actions of the pairs before it have run then, the last first. The
+/// failed pair's action has not. The message includes their failures.
 pub(crate) fn finalize(pairs: Vec<(Action, Action)>) -> Result<Vec<Action>> {
     let mut undo = Vec::new();
     for (number, (finalize, dealloc)) in pairs.into_iter().enumerate() {

@@ -29,7 +29,7 @@ struct Variables {
     initial: Box<[u8]>,
 }
 
-/// Those of the process's program.
+/// The ranges of the process's program.
 static VARIABLES: RwLock<Option<Variables>> = RwLock::new(None);
 
 /// The number of ranges that are wiped in children.

@@ -13,7 +13,7 @@ use crate::sys::memory::map::Reservation;
 use crate::sys::memory::memfd;
 use crate::{ExecutorAddr, Prot};
 
-/// What is attached, by the address that the controller has for it.
+/// The attached regions, by the address that the controller has for it.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
     maps: Mutex<HashMap<ExecutorAddr, Result<Reservation>>>,
@@ -31,7 +31,7 @@ impl Attached {
         self.arrived.notify_all();
     }
 
-    /// The address at which the memory is, which the controller calls `wanted`. It was sent before.
+    /// The address where the memory is, which the controller calls `wanted`. It was sent before.
     ///
     /// # Errors
     ///

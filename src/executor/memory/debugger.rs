@@ -238,7 +238,7 @@ mod tests {
 
     const DESCRIPTOR: *const Descriptor = &raw const __jit_debug_descriptor;
 
-    /// What a debugger would have read: the action, and the object's address and size.
+    /// The view of a debugger: the action, and the object's address and size.
     static SEEN: Mutex<Vec<(u32, u64, u64)>> = Mutex::new(Vec::new());
 
     /// A program's own definition, which overrides the weak one.
@@ -272,7 +272,7 @@ mod tests {
         AddrRange::sized(ExecutorAddr::new(start), bytes).expect("no overflow")
     }
 
-    /// What LLVM 22 does: it frees the memory of a registered object, and registers another one there.
+    /// The way of LLVM 22: it frees the memory of a registered object, and registers another one there.
     fn objects_go_with_their_memory_and_are_replaced() {
         let register =
             |start, bytes| DebuggerRegister::serve((object(start, bytes),)).expect("registered");
@@ -304,7 +304,7 @@ mod tests {
 
     // One test, because there is one list.
     #[test]
-    fn objects_are_listed_as_long_as_they_are_registered() {
+    fn objects_are_listed_while_they_are_registered() {
         let all = [0x1000, 0x2000, 0x3000, 0x4000].map(|start| object(start, 0x100));
         all.iter().for_each(|one| DebuggerRegister::serve((*one,)).expect("registered"));
         assert_eq!(listed(), [0x4000, 0x3000, 0x2000, 0x1000], "the newest first");

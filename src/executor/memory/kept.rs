@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_makes_room() {
+    fn taken_ranges_make_room() {
         let mut kept = KeptPages::default();
         assert!(kept.promise(60));
         for (start, end) in [(10, 20), (20, 30), (40, 50), (70, 80), (50, 70)] {

@@ -244,7 +244,7 @@ impl MemoryMap {
         self.state.lock().slabs.values().map(Slab::range).collect()
     }
 
-    /// True for an address in a slab at which nothing is any more.
+    /// True for an address in a slab where nothing is any more.
     pub(crate) fn is_free(&self, address: ExecutorAddr) -> bool {
         self.state.lock().is_free(address)
     }

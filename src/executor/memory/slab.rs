@@ -1,6 +1,6 @@
 //! A slab: a range of address space in which regions are initialized.
 //!
-//! Invariant: the protections of a shared slab never change; only the memory map changes those of the others.
+//! Invariant: the protections of a shared slab never change; only the memory map changes the protections of other slabs.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

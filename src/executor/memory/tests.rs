@@ -368,7 +368,7 @@ fn memory_is_filled_protected_and_taken_back() {
 }
 
 #[test]
-fn what_is_known_to_be_stored_keeps_its_memory() {
+fn stored_content_keeps_its_memory() {
     let (map, slab) = with_private(16);
     let kept = || map.state.lock().kept.bytes() / PAGE_BYTES;
     let segments = [
@@ -475,7 +475,7 @@ fn a_failing_action_undoes_those_before_it() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_undone_with_its_actions() {
+fn memory_that_cannot_be_taken_back_is_undone_with_its_actions() {
     let (map, slab) = with_private(2);
     let map = Arc::new(map);
     let inner = Arc::clone(&map);
@@ -510,7 +510,7 @@ fn dealloc_failures_are_told_and_stop_nothing() {
 // Order
 
 #[test]
-fn what_goes_together_goes_newest_first_across_slabs() {
+fn ranges_removed_together_go_newest_first_across_slabs() {
     let ends: [fn(&MemoryMap, &[ExecutorAddr]); 2] = [
         |map, slabs| map.release(slabs).expect("released"),
         |map, _| assert_eq!(map.shut_down(), [""; 0]),
@@ -583,7 +583,7 @@ fn actions_may_use_the_memory_map() {
 }
 
 #[test]
-fn what_is_initialized_while_the_map_shuts_down_is_undone() {
+fn memory_initialized_during_the_shutdown_is_undone() {
     let (map, slab) = with_private(2);
     let map = Arc::new(map);
     let inner = Arc::clone(&map);

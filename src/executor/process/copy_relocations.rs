@@ -132,7 +132,7 @@ impl CopyRelocations {
         for (bytes, new) in self.copies.values() {
             for at in (new.next_multiple_of(8)..new + bytes / 8 * 8).step_by(8) {
                 let word = pointer::<u64>(at).cast_mut();
-                // SAFETY: the word is part of a copy, which is mapped for good.
+                // SAFETY: the word is part of a copy, which is never unmapped.
                 let value = unsafe { word.read() };
                 if let Some(value) = self.copy_of(value) {
                     // SAFETY: as above.

@@ -92,7 +92,7 @@ fn library_function(address: u64) -> Option<(&'static CStr, u64)> {
 fn write_error(text: std::fmt::Arguments<'_>) {
     let mut buffer = [0; PART_BYTES_MAX];
     let mut cursor = Cursor::new(&mut buffer[..]);
-    // What does not fit is cut off.
+    // Text that does not fit is cut off.
     let is_whole = cursor.write_fmt(text).is_ok();
     let size = usize::try_from(cursor.position()).unwrap_or(0);
     if !is_whole && let Some(last) = buffer[..size].last_mut() {

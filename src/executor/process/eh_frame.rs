@@ -53,11 +53,11 @@ unsafe impl Send for Sections {}
 static SECTIONS: Mutex<Sections> =
     Mutex::new(Sections { all: BTreeMap::new(), free: VecDeque::new() });
 
-/// What libgcc keeps of a section: `struct object`. It has 48 bytes, here with room to spare.
+/// libgcc's record of a section: `struct object`. It has 48 bytes, here with room to spare.
 #[repr(C, align(64))]
 struct Entry([u64; 8]);
 
-/// Entries that are allocated together. They stay as long as the process.
+/// Entries that are allocated together. They stay until the process ends.
 const ENTRIES: usize = 256;
 
 impl Sections {
@@ -81,7 +81,7 @@ impl Serve for FramesRegister {
     }
 }
 
-/// What may be in the gaps between records.
+/// The possible content of gaps between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gaps {
     /// Zeros: any other word that is no record is damage.
@@ -347,7 +347,7 @@ mod tests {
         assert!(FramesRegister::serve((nowhere,)).is_err());
     }
 
-    /// What JITLink 22 leaves where it strips records: gaps of any content, and records behind them.
+    /// The remains where JITLink 22 strips records: gaps of any content, and records behind them.
     #[test]
     fn records_between_gaps_are_registered() {
         let (cie, fde) = (24, 32);

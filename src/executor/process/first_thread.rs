@@ -16,10 +16,10 @@ use crate::sys::process::thread::{SignalMask, Undisturbed};
 /// The number of threads of the executor itself, the first thread excluded.
 static OWN_THREADS: AtomicU64 = AtomicU64::new(0);
 
-/// The interval at which threads are counted after the end of the first one.
+/// The interval in which threads are counted after the end of the first one.
 const COUNT_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The interval at which the first thread looks whether the others have ended.
+/// The interval in which the first thread looks whether the others have ended.
 const ALONE_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The number of rounds in which the C library runs destructors that were set again. In the last one all other

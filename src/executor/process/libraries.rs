@@ -182,7 +182,7 @@ mod tests {
         }
     }
 
-    /// What a library's destructor does in the test below: it asks for a function that comes after the caller's own. It waits for
+    /// The work of a library's destructor in the test below: it asks for a function that comes after the caller's own. It waits for
     /// another thread that reads the loaded files.
     extern "C" fn ask_in_destructor() {
         assert!(!find_another(c"strlen", ExecutorAddr::NULL).is_null());

@@ -381,7 +381,7 @@ impl LoadedFile {
         if self.path == 0 {
             return c"";
         }
-        // SAFETY: the dynamic linker keeps the path, a C string, as long as the file is loaded.
+        // SAFETY: the dynamic linker keeps the path, a C string, while the file is loaded.
         unsafe { CStr::from_ptr(pointer(self.path)) }
     }
 }

@@ -159,7 +159,7 @@ fn exit(status: c_int) -> ! {
     unsafe { libc::exit(status) }
 }
 
-/// Exits where `main` has returned in another process than that of this [generation](fork::generation): in a child that `main` or
+/// Exits where `main` has returned in another process than the one of this [generation](fork::generation): in a child that `main` or
 /// an initializer has forked. A child in which it has failed ends with its call (`entry::wrapper`).
 fn exit_in_child(generation: u64, ran: &Result<c_int>) {
     if fork::generation() != generation
@@ -277,8 +277,8 @@ fn register(
 }
 
 /// The handle of the program that registers `function` with `handle`. The C library accepts any address in a program as the
-/// handle. Rust's standard library passes the address of a variable that holds the handle. In that case the program is that of
-/// the function.
+/// handle. Rust's standard library passes the address of a variable that holds the handle. In that case the function's
+/// program is meant.
 pub(crate) fn owner(handle: ExecutorAddr, function: ExecutorAddr) -> ExecutorAddr {
     PROGRAMS.lock().owner(handle, function)
 }

@@ -1,6 +1,6 @@
 //! Destructors of linked code's thread-locals.
 //!
-//! They run at their thread's end, the last registered first, and in the right order with those of shared libraries. For each
+//! They run at their thread's end, the last registered first, and in the right order with the destructors of shared libraries. For each
 //! destructor here the C library owes the thread one call of [`run_newest`], which runs the newest one left.
 //!
 //! When a program is removed, its destructors for the calling thread run at once. Those for other threads are
@@ -199,7 +199,7 @@ mod tests {
                 assert_eq!(LOG.with_borrow_mut(std::mem::take), expected);
             }
             assert_eq!(OWED.get(), 4, "no more calls than there were destructors at once");
-            // What is left runs at the end of the thread, the newest first, although calls are left over.
+            // The rest runs at the end of the thread, the newest first, although calls are left over.
             register(note_at_end, 7, 0x40);
             register(note_at_end, 8, 0x40);
         });

@@ -82,7 +82,7 @@ struct Items {
     calls: VecDeque<(u64, u64, Vec<u8>)>,
 }
 
-/// What the lane's thread has to do next.
+/// The next work of the lane's thread.
 enum Item {
     Result(Answer),
     Call(u64, u64, Vec<u8>),
@@ -90,7 +90,7 @@ enum Item {
     Over,
 }
 
-/// What the lane's thread waits for, beside calls to send and the end.
+/// The causes that wake the lane's thread, beside calls to send and the end.
 #[derive(Clone, Copy)]
 enum Due {
     /// The result of the controller's call with this number.

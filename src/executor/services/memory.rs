@@ -1,4 +1,4 @@
-//! The memory map's functions of the contract, those of farcall and of LLVM.
+//! The memory map's functions of the contract, farcall's and LLVM's.
 
 use crate::call::contract::{
     self, Action, MemoryDeinitialize, MemoryInitialize, MemoryRefresh, MemoryRelease,

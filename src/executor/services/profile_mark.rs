@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_mapped_as_code_for_good() {
+    fn a_file_stays_mapped_as_code() {
         let name = format!("farcall-mark-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, [0; 40]).expect("written");

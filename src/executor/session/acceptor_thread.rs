@@ -12,7 +12,7 @@
 //! The end of the session ends the process: the main thread exits, or the controller kills it. Where neither happens, because linked
 //! code goes on and the controller may no longer, as another user, this thread does so.
 //!
-//! Invariant: the thread maps, passes on and answers; it never waits for linked code. It lives as long as the process
+//! Invariant: the thread maps, passes on and answers; it never waits for linked code. It lives until the process ends
 //! and holds the robust lock by which the controller sees the process die.
 
 use std::os::fd::{AsFd, OwnedFd, RawFd};
@@ -93,7 +93,7 @@ impl Acceptor {
                 return tied::end();
             }
             // The program has closed every descriptor that it found. Calls continue over memory. The number of the
-            // socket may soon be that of a file of the program, so no code may close it.
+            // socket may soon name a file of the program, so no code may close it.
             std::mem::forget(socket);
             loop {
                 std::thread::park();

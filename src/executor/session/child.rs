@@ -302,7 +302,7 @@ fn serve_over(
 }
 
 /// Serves the controller of a new session, until it closes its socket; then runs the remaining dealloc
-/// actions. The calling thread serves that lane; each other lane gets a thread of its own. `stripes` are those of the
+/// actions. The calling thread serves that lane; each other lane gets a thread of its own. `stripes` belong to the
 /// first slab, mapped before the setup is sent, which saves a message.
 ///
 /// A process that becomes a zygote returns from here in each copy as well, at the end of the copy's session.
@@ -336,7 +336,7 @@ fn begin_copy(segment: OwnedFd, session: Arc<Instance>) -> Result<Arc<Instance>>
     Instance::renewed(session, Acceptor::new(Arc::clone(segment), controller))
 }
 
-/// Serves a session over its lanes. Returns the zygote's socket if the controller makes this process one. `stripes` are those of
+/// Serves a session over its lanes. Returns the zygote's socket if the controller makes this process one. `stripes` belong to
 /// the first slab. `enforced` is `None` in a copy, whose controller knows the zygote's setup.
 fn serve_lanes(
     session: &Arc<Instance>,
@@ -354,7 +354,7 @@ fn serve_lanes(
         // The controller begins its work with the copy while the threads start.
         ended = end.send_setup(&[]);
     }
-    // Open until the acceptor's thread has it, too.
+    // Open until the acceptor's thread holds it, too.
     let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
     let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     // Both threads start while this one prepares its setup, if it has one.
@@ -384,7 +384,7 @@ fn serve_lanes(
     Error::join(broken, failures).map(|()| None)
 }
 
-/// What the controller learns first: names, numbers, and where the first slab is, whose stripes this maps.
+/// The first knowledge of the controller: names, numbers, and where the first slab is, whose stripes this maps.
 fn setup(session: &Arc<Instance>, stripes: Vec<OwnedFd>, enforced: Enforced) -> Vec<u8> {
     let Hello { version, features } = Hello::OWN;
     let mut numbers = vec![

@@ -80,7 +80,7 @@ fn serve_calls(connection: Connection, setup: &[u8]) -> Result<()> {
     while_serving(&end, || end.serve(&WrapperCalls))
 }
 
-/// The functions that LLVM's controllers need beside those of every session.
+/// The functions that LLVM's controllers need beside the functions of every session.
 pub(crate) fn functions() -> [(String, ExecutorAddr); 14] {
     let dispatch = controller_call::dispatch::<CurrentSession> as *const c_void;
     [

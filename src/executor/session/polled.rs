@@ -97,7 +97,7 @@ impl Polled {
     }
 
     /// Serves calls as [`Polled::poll`], and after each one waits up to `linger` for the next. It polls without
-    /// sleeping for as long as the lane's poll delay allows. For hosts that serve quick successions of calls without
+    /// sleeping during the lane's poll delay. For hosts that serve quick successions of calls without
     /// entering the kernel for each.
     ///
     /// # Errors

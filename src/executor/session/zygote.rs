@@ -31,11 +31,11 @@ use crate::wire::control::ControlMessage;
 /// How long the threads of the executor may take to end, once their lanes have.
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often, and at which interval, the executor looks again before it takes a thread for one of the program's.
+/// How often, and in which interval, the executor looks again before it takes a thread for one of the program's.
 pub(super) const ENDING_LOOKS: u32 = 20;
 pub(super) const ENDING_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What a copy receives.
+/// The message that a copy receives.
 #[derive(Debug)]
 pub(super) struct Copied {
     /// Its control socket.

@@ -15,7 +15,7 @@
 //! All DTVs are in one list. So a link that is removed takes its blocks from all threads at once. No code of the link
 //! may run any more; so no thread reads the module's DTV entries, and the number can be used again.
 //!
-//! A thread's blocks are unmapped in the last round of its key destructors. The destructors of thread-locals, and those of the
+//! A thread's blocks are unmapped in the last round of its key destructors. The destructors of thread-locals, and of the
 //! program's own keys, which may use thread-locals, have run before.
 //!
 //! Code may ask in a signal handler, even if that has interrupted the allocator, and in a child after `fork`. Therefore a
@@ -55,7 +55,7 @@ use crate::sys::process::thread;
 use crate::sys::process::thread::Undisturbed;
 use crate::{AddrRange, ExecutorAddr};
 
-/// What a link has registered of its TLS module.
+/// The registration of a link's TLS module.
 struct TlsModule {
     /// The address of the initial values, and their size in bytes.
     initial_start: AtomicU64,

@@ -10,7 +10,7 @@
 //!
 //! That fails for a library whose constructor has used its thread-locals: from then on their place is decided. So such an
 //! object comes with each library that is opened, and names it as its dependency. The dynamic linker relocates all of them before
-//! any constructor runs. Such an object is also the gate at which the constructors of a program's libraries wait
+//! any constructor runs. Such an object is also the gate where the constructors of a program's libraries wait
 //! (`process/libraries/constructors.rs`).
 //!
 //! Invariant: every returned distance was compared with the address in the calling thread.

@@ -202,7 +202,7 @@ impl JITDylib {
     ///
     /// # Errors
     ///
-    /// Those of the resource managers, joined.
+    /// The errors of the resource managers, joined.
     pub fn clear(&self) -> Result<()> {
         let session = self.session()?;
         let mut keys = session.with(|state, _| {

@@ -162,7 +162,7 @@ impl ResourceTracker {
     ///
     /// # Errors
     ///
-    /// Those of the resource managers, joined.
+    /// The errors of the resource managers, joined.
     pub fn remove(&self) -> Result<()> {
         let Ok(session) = self.0.dylib.session() else { return Ok(()) };
         remove(&session, &self.0.dylib, self.0.key)

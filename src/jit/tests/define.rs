@@ -1,4 +1,4 @@
-//! What may be defined beside what: weak, common and strong.
+//! Definitions beside each other: weak, common and strong.
 
 use super::*;
 use crate::error::ErrorKind;
@@ -45,7 +45,7 @@ fn flagged(address: u64, flags: SymbolFlags) -> Symbol {
 }
 
 #[test]
-fn a_weak_definition_gives_way_to_a_strong_one_that_is_there() {
+fn a_weak_definition_gives_way_to_a_present_strong_one() {
     let world = World::new();
     world.dylib.define_absolute([("foo", at(1))]).expect("defined");
     let (weak, asked) = unit(with_flags(&[("foo", STRONG | WEAK)]));
@@ -105,7 +105,7 @@ fn removing_names() {
     assert!(error.kind() == ErrorKind::SymbolsCouldNotBeRemoved, "{error}");
     assert_eq!(error.symbols(), ["bar"]);
     assert_eq!(world.dylib.state_of("bar"), Some(SymbolState::Materializing));
-    // What failed may be taken out.
+    // A failed symbol may be taken out.
     drop(asked.take());
     world.dylib.remove(["bar"]).expect("it has failed");
 }

@@ -36,7 +36,7 @@ impl DefinitionGenerator for Later {
 }
 
 #[test]
-fn generators_are_asked_for_what_is_missing_after_what_is_there() {
+fn generators_are_asked_for_missing_names_after_definitions() {
     let world = World::new();
     let asked = Arc::default();
     world.dylib.define_absolute([("foo", at(1))]).expect("defined");
@@ -61,7 +61,7 @@ fn generators_are_asked_in_order_for_what_is_still_missing() {
 }
 
 #[test]
-fn what_a_dylib_before_has_is_not_generated() {
+fn names_of_an_earlier_dylib_are_not_generated() {
     let world = World::new();
     let (other, asked) = (world.another("other"), Arc::default());
     other.add_generator(generator(&asked)).expect("added");

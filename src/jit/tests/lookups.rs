@@ -231,7 +231,7 @@ fn a_blocking_lookup_in_a_task_is_refused_rather_than_hanging() {
 
 /// Each unit looks for the next one when it is asked: nothing recurses over that.
 #[test]
-fn a_chain_of_units_as_long_as_you_like() {
+fn a_chain_of_units_of_any_length() {
     const LENGTH: u64 = 20_000;
     let world = World::new();
     for number in 0..LENGTH {

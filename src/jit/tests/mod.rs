@@ -70,7 +70,7 @@ impl World {
 const ALL: JITDylibLookupFlags = JITDylibLookupFlags::MatchAllSymbols;
 const EXPORTED: JITDylibLookupFlags = JITDylibLookupFlags::MatchExportedSymbolsOnly;
 
-/// What a lookup has told.
+/// The result of a lookup.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<Result<SymbolMap>>>>);
 
@@ -94,7 +94,7 @@ impl Told {
     }
 }
 
-/// What a unit was given, and what was discarded of it.
+/// The responsibility of a unit, and the names that were discarded of it.
 #[derive(Clone, Default)]
 struct Asked {
     responsibility: Arc<Mutex<Option<MaterializationResponsibility>>>,
@@ -161,7 +161,7 @@ fn names(names: &[&str]) -> Vec<Arc<str>> {
     names.iter().map(|name| Arc::from(*name)).collect()
 }
 
-/// These symbols depend on those of `dylib`.
+/// These symbols depend on the symbols of `dylib`.
 fn group(symbols: &[&str], dylib: &JITDylib, on: &[&str]) -> DependencyGroup {
     let dependencies = vec![(dylib.clone(), names(on))];
     DependencyGroup { symbols: names(symbols), dependencies }

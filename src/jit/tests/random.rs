@@ -20,13 +20,13 @@ enum Step {
     Fail(u16),
 }
 
-/// What the graph is not told.
+/// The facts that the graph is not told.
 #[derive(Clone, Copy, PartialEq)]
 enum Planted {
     Nothing,
     /// The last dependency of a group.
     Dependency,
-    /// What fails after it was emitted.
+    /// The symbols that fail after they were emitted.
     Failure,
 }
 
@@ -63,7 +63,7 @@ impl Model {
         (0..NODES).filter(|node| reaches(*node)).collect()
     }
 
-    /// What has become ready, and what has failed.
+    /// The symbols that have become ready, and the failed ones.
     fn settle(&mut self) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let failed = self.reach(|fate| *fate == Fate::Failed);
         let failed: BTreeSet<usize> =

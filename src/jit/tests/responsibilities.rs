@@ -1,10 +1,10 @@
-//! What a unit owes once it was asked.
+//! The duties of a unit once it was asked.
 
 use super::*;
 use crate::error::ErrorKind;
 
 #[test]
-fn what_is_promised_has_to_be_resolved_before_it_is_emitted() {
+fn promised_symbols_are_resolved_before_they_are_emitted() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
@@ -18,7 +18,7 @@ fn what_is_promised_has_to_be_resolved_before_it_is_emitted() {
 }
 
 #[test]
-fn what_was_not_promised_is_refused() {
+fn symbols_that_were_not_promised_are_refused() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
@@ -114,7 +114,7 @@ fn failure_takes_along_everything_that_waits_for_it() {
 }
 
 #[test]
-fn what_depends_on_something_failed_or_gone_fails() {
+fn dependants_of_failed_or_removed_symbols_fail() {
     let world = World::new();
     let failed = world.define(&["failed"]);
     let _told = world.look_for(SymbolState::Ready, &["failed"]);
@@ -213,7 +213,7 @@ fn a_defunct_tracker_takes_nothing_back_and_splits_nothing_off() {
 }
 
 #[test]
-fn what_is_replaced_is_asked_for_again_when_somebody_looks() {
+fn a_replaced_unit_is_asked_for_again_at_a_lookup() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
@@ -234,7 +234,7 @@ fn what_is_replaced_is_asked_for_again_when_somebody_looks() {
 }
 
 #[test]
-fn what_is_replaced_while_somebody_waits_is_asked_for_at_once() {
+fn a_unit_replaced_during_a_lookup_is_asked_for_at_once() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);

@@ -1,4 +1,4 @@
-//! What is removed together.
+//! Symbols that are removed together.
 
 use super::*;
 use crate::error::ErrorKind;
@@ -113,7 +113,7 @@ fn keys_are_never_used_again() {
     assert_eq!(keys.len(), 101);
 }
 
-/// What runs while the session's lock is held.
+/// Code that runs while the session's lock is held.
 const UNDER_THE_LOCK: [&str; 3] = ["discard", "transfer", "key"];
 
 /// Says whether the session's lock is held, as it should be or not: another thread cannot look at a symbol then.
@@ -256,7 +256,7 @@ fn removal_fails_lookups_that_wait_and_what_depends_on_it() {
 }
 
 #[test]
-fn what_is_ready_stays_ready_when_what_it_depends_on_is_removed() {
+fn a_ready_symbol_stays_ready_without_its_dependencies() {
     let world = World::new();
     let tracker = world.dylib.create_tracker().expect("a tracker");
     let (foo, foo_asked) = unit(Interface::exporting(["foo"]));
@@ -296,7 +296,7 @@ fn a_tracker_can_be_emptied_into_another_one() {
     let (late, _late) = unit(Interface::exporting(["late"]));
     assert!(dylib.define_with(&from, late).expect_err("gone").kind() == ErrorKind::TrackerDefunct);
     from.remove().expect("nothing is left to remove");
-    // What is at work has moved as well.
+    // The units at work have moved as well.
     let mut working = working_asked.take();
     assert_eq!(working.with_resource_key(|key| key).expect("it lives"), to.key());
     working.notify_resolved(&map(&[("working", 1)])).expect("resolved");

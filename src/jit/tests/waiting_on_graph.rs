@@ -213,7 +213,7 @@ fn emit_propagate_deps_through_scc() {
     assert!(graph.is_empty());
 }
 
-/// What was ready and forgotten waits like anything else when it is named again.
+/// A symbol that was ready and forgotten waits like any other when it is named again.
 #[test]
 fn emit_re_emit() {
     let mut graph = WaitingOnGraph::default();
@@ -282,7 +282,7 @@ fn fail_zig_zag() {
 }
 
 #[test]
-fn what_goes_away_while_it_waits_takes_along_what_depends_on_it() {
+fn a_removed_waiting_symbol_takes_its_dependants_along() {
     let mut graph = WaitingOnGraph::default();
     assert_eq!(emit(&mut graph, &[(&[0], &[1]), (&[1], &[2]), (&[5], &[2])]), nothing());
     let mut failed = graph.fail(&[1]);

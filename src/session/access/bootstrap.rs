@@ -1,4 +1,4 @@
-//! What a session tells its controller first.
+//! A session's first words to its controller.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub const SUBTARGET_FEATURES: &str = "orc-rt.Executor.SubtargetFeatures";
 pub const SESSION_SYMBOL: &str = "orc_rt_Session_Instance";
 
 /// The executor's properties and what it offers. [`connect`](crate::session::ControllerAccess::connect) receives it;
-/// it lives as long as the session.
+/// it lives until the session ends.
 ///
 /// # Examples
 ///

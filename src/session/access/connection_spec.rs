@@ -13,7 +13,7 @@ use crate::sync::Mutex;
 /// `tcp:connect=host:4000`.
 ///
 /// The first `=` ends the part before the descriptor; a `:` separates only within that part. The descriptor may be
-/// empty. Words of direction are those of the reading side: `tcp:connect` at an executor meets `tcp:listen` at a
+/// empty. Words of direction are said from the reading side: `tcp:connect` at an executor meets `tcp:listen` at a
 /// controller.
 ///
 /// # Examples

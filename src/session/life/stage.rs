@@ -27,7 +27,7 @@ pub(in crate::session) enum Stage {
     Shutdown,
 }
 
-/// What the thread that caused the change must do next, with no lock held.
+/// The next work of the thread that caused the change, with no lock held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::session) enum Next {
     Nothing,

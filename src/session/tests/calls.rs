@@ -109,7 +109,7 @@ fn a_function_that_panics_is_an_out_of_band_error() {
     assert!(error.to_string().contains("the function panicked"), "{error}");
 }
 
-/// What a panic carries that panics when it is dropped.
+/// The payload of a panic, which panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -119,7 +119,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn what_the_panic_of_a_function_carries_may_panic_too() {
+fn the_payload_of_a_functions_panic_may_panic_too() {
     let options =
         on_threads().on_error(|_, error| assert!(error.kind() == ErrorKind::InvalidArgument));
     let options = options.function("panics", |_, _, _| std::panic::panic_any(Bomb));

@@ -246,7 +246,7 @@ fn a_session_that_outlives_its_grace_names_what_runs() {
 }
 
 #[test]
-fn nobody_waits_for_himself() {
+fn no_thread_waits_for_itself() {
     let session = session(Queue::default().options());
     let inner = SessionHandle::clone(&session);
     let waited = session.call_with_keepalive("code", || inner.wait());
@@ -271,7 +271,7 @@ fn a_session_may_be_dropped_by_its_own_callback() {
 }
 
 #[test]
-fn whoever_waits_sees_the_end_from_any_thread() {
+fn every_waiting_thread_sees_the_end() {
     for _ in 0..200 {
         let session = session(on_threads());
         let handle = SessionHandle::clone(&session);
@@ -502,7 +502,7 @@ impl<F: FnOnce(Attachment) + Send> ControllerAccess for Meanwhile<F> {
 }
 
 #[test]
-fn what_is_asked_for_while_it_connects_comes_after() {
+fn requests_during_the_connection_come_after_it() {
     let log = Log::default();
     let session = noting(&log);
     let (fake, down) = (Fake::default(), log.noting("down"));

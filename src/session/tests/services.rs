@@ -230,7 +230,7 @@ fn a_service_that_panics_is_reported_and_done() {
 }
 
 #[test]
-fn what_keeps_a_session_from_ending_is_named() {
+fn the_service_that_keeps_a_session_from_ending_is_named() {
     let log = Log::default();
     let options = log.on(Queue::default().options()).grace(Duration::from_millis(20));
     let session = session(options);

@@ -226,7 +226,7 @@ fn token_source_does_not_hold_token() {
 }
 
 #[test]
-fn what_runs_is_named() {
+fn running_tasks_are_named() {
     let group = TaskGroup::new();
     let held = group.acquire("an infinite loop").expect("open");
     assert!(group.running()[0].starts_with("an infinite loop for "), "{:?}", group.running());

@@ -53,7 +53,7 @@ fn a_line_and_64_gib_take_memory_when_they_are_touched() {
 }
 
 #[test]
-fn copies_are_those_of_plain_memory_at_every_offset() {
+fn copies_are_as_in_plain_memory_at_every_offset() {
     let (region, mut model) = (region(101), vec![0_u8; 101]);
     let mut random = Random::new(7);
     for _ in 0..20_000 {

@@ -81,7 +81,7 @@ pub(crate) fn confine_copy(enforced: &Enforced) -> Result<()> {
     }
 }
 
-/// What the list of system calls leaves no way to do, whatever Landlock can.
+/// Deeds for which the list of system calls leaves no way, whatever Landlock can.
 const BY_LIST: [Restriction; 6] = [
     Restriction::SystemCalls,
     Restriction::FileWrites,

@@ -18,7 +18,7 @@ const VERSION: u32 = 0x2008_0522;
 #[repr(C)]
 struct Data([u32; 3]);
 
-/// Takes all capabilities from the calling thread, for good once it gains no new privileges.
+/// Takes all capabilities from the calling thread. It cannot get them back once it gains no new privileges.
 ///
 /// # Errors
 ///

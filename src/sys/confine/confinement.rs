@@ -1,4 +1,4 @@
-//! What the caller requests.
+//! The caller's request.
 
 use std::fmt;
 
@@ -19,15 +19,15 @@ pub enum ConfinementLevel {
     /// All that the user may do. Only descriptors of the controller are closed.
     #[default]
     Default,
-    /// No file is written. No socket is made but those of UDP and Unix sockets. No other process is signaled, traced, written,
-    /// limited or slowed by a system call. Privileges and capabilities are gone. What the executor has started ends with it.
+    /// No file is written. No sockets are made but UDP's and Unix sockets. No other process is signaled, traced, written,
+    /// limited or slowed by a system call. Privileges and capabilities are gone. Processes that the executor has started end with it.
     Isolated,
     /// As [`ConfinementLevel::Isolated`], and only the system calls that a session needs. Files are read in the system's folders
     /// for libraries only. No process is started.
     Strict,
 }
 
-/// What an executor may not do, and how much it may use: a level, and limits.
+/// The limits of an executor's deeds and resources: a level, and numbers.
 ///
 /// The executor confines itself before it runs a byte of linked code, and nothing loosens it again. Calls cost the same at every
 /// level. [`Controller::confinement`](crate::controller::Controller::confinement) tells what the kernel enforces. The page

@@ -1,4 +1,4 @@
-//! What the kernel enforces.
+//! The rules that the kernel enforces.
 
 use std::fmt;
 
@@ -89,7 +89,7 @@ impl fmt::Display for Restriction {
     }
 }
 
-/// What the kernel enforces on an executor, as the executor reported it before it ran linked code.
+/// The rules that the kernel enforces on an executor, as the executor reported it before it ran linked code.
 ///
 /// # Examples
 ///
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_enforced_and_what_is_missing_are_told_apart() {
+    fn enforced_and_missing_rules_are_told_apart() {
         let mut enforced = Enforced::new(ConfinementLevel::Isolated, 3);
         for one in &Restriction::of(ConfinementLevel::Isolated)[..5] {
             enforced.add(*one);

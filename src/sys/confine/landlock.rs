@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// The rights that are used, so that newer kernels behave the same. Older kernels restrict what they know of them.
 const KNOWN: ABI = ABI::V7;
 
-/// The version of Landlock from which on it restricts something entirely, and the kernel that has it.
+/// The version of Landlock from which on it restricts something entirely, and the first such kernel.
 const SINCE: [(Restriction, u32); 4] = [
     (Restriction::Tracing, 1),
     // From then on truncation counts as writing.
@@ -24,7 +24,7 @@ const SINCE: [(Restriction, u32); 4] = [
     (Restriction::AbstractSockets, 6),
 ];
 
-/// What a strictly confined process may read: libraries, what opens them, and itself.
+/// The files that a strictly confined process may read: libraries, what opens them, and itself.
 const READABLE: [&str; 12] = [
     "/lib",
     "/lib64",

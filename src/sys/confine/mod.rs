@@ -1,4 +1,4 @@
-//! Confinement: what a process may not do from a moment on, and for good.
+//! Confinement: the rights that a process loses at a moment, and never gets back.
 //!
 //! | part | what it is |
 //! |---|---|

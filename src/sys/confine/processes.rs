@@ -8,7 +8,7 @@ use seccompiler::{SeccompCmpArgLen, SeccompCmpOp, SeccompRule};
 use super::filter::{Calls, all, condition, masked, none_of};
 use crate::error::{Error, Result};
 
-/// What says whether a call reaches another process.
+/// The judge of whether a call reaches another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judge {
     /// The kernel asks for the right to trace it, which Landlock refuses outside of the domain.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_a_process_is_that_of_the_c_library() {
+    fn the_clock_of_a_process_is_the_c_librarys() {
         let clock = clock_getcpuclockid(Pid::this()).expect("this process has a clock");
         assert_eq!(clock_of(Pid::this().as_raw()), clock.as_raw());
     }

@@ -16,7 +16,7 @@ const KIND: i32 = 15;
 const SENDS: [(c_long, u8); 3] =
     [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
 
-/// What a thread of the kernel does for `io_uring` passes no filter.
+/// Work of a thread of the kernel for `io_uring` passes no filter.
 const URING: [c_long; 3] =
     [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 

@@ -5,7 +5,7 @@
 //!   inner domain   the executor, and all processes that it starts, however they detach
 //! ```
 //!
-//! Both are domains of Landlock that scope signals. So the sweeper's signal to every process reaches those of its domain and no
+//! Both are domains of Landlock that scope signals. So the sweeper's signal to every process reaches the processes of its domain and no
 //! other. Nothing in the inner domain can signal or trace the sweeper. The kernel starts no process of a parent that
 //! is being killed, so one signal is enough.
 //!

@@ -20,7 +20,7 @@ pub(crate) struct Identified {
 }
 
 /// The device and the number of a file. Files of memory and sockets have numbers of their own. Kernels before 6.9 number all process
-/// descriptors alike, and any kernel those of `epoll` and `eventfd`.
+/// descriptors alike, and any kernel the descriptors of `epoll` and `eventfd`.
 type Identity = (u64, u64);
 
 impl Identified {
@@ -29,7 +29,7 @@ impl Identified {
         Self { descriptor: ManuallyDrop::new(descriptor), identity }
     }
 
-    /// True while the number is that of the file.
+    /// True while the number names the file.
     pub(crate) fn is_open(&self) -> bool {
         let now = identity(self.descriptor.as_fd());
         now.is_some() && (self.identity.is_none() || now == self.identity)
@@ -101,7 +101,7 @@ mod tests {
         let number = ours.unchecked().as_raw_fd();
         let mut users = tempfile::tempfile().expect("a file");
         users.write_all(b"text").expect("written");
-        // SAFETY: the number is that of `ours`, which sees that it is another file's.
+        // SAFETY: the number names `ours`, which sees that it is another file's.
         let moved = unsafe { libc::dup2(users.as_raw_fd(), number) };
         assert_eq!(moved, number);
         let error = ours.file().expect_err("another file");

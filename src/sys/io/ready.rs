@@ -8,7 +8,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use super::identified::Identified;
 use crate::error::{Error, Result};
 
-/// A descriptor for an event loop to wait for. No other process has it.
+/// A descriptor for an event loop to wait for. It is in no other process.
 #[derive(Debug)]
 pub(crate) struct Ready {
     either: Epoll,

@@ -150,7 +150,7 @@ fn has_ended(socket: BorrowedFd<'_>) -> bool {
 /// The header must be as `recvmsg` left it, its control buffer must live, and no other value may own the descriptors.
 unsafe fn owned(message: &libc::msghdr) -> Vec<OwnedFd> {
     let mut files = Vec::new();
-    // SAFETY: the control buffer is as long as the header says.
+    // SAFETY: the control buffer has the length that the header says.
     let mut part = unsafe { libc::CMSG_FIRSTHDR(message) };
     // SAFETY: a header that was found lies whole inside the control buffer.
     while let Some(header) = unsafe { part.as_ref() } {
@@ -180,7 +180,7 @@ fn wait_for_room(socket: BorrowedFd<'_>, deadline: Deadline) {
     let _ = ppoll(&mut fds, deadline.left().map(TimeSpec::from), None);
 }
 
-/// What [`hear`] found.
+/// The result of [`hear`].
 #[derive(Debug)]
 pub(crate) enum Heard {
     Message {

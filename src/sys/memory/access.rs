@@ -17,7 +17,7 @@ use crate::limits::PAGE_BYTES;
 /// `UIO_MAXIOV`: parts that the kernel takes in one call.
 const PARTS_MAX: usize = 1024;
 
-/// Reads parts of this process's memory, each an address and a size, one after the other into `out`. That is as long as all
+/// Reads parts of this process's memory, each an address and a size, one after the other into `out`. That has the length of all
 /// parts together.
 ///
 /// # Errors
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_there_is_read_up_to_one_that_is_not() {
+    fn mapped_pages_are_read_up_to_a_missing_one() {
         use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
         let bytes = std::num::NonZeroUsize::new(8192).expect("two pages");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What limits the memory of this process, and what the user can do. The limit is the smallest `memory.max` of its control
+/// The limit of this process's memory, and advice for the user. The limit is the smallest `memory.max` of its control
 /// groups, if any has one, else the machine's memory.
 pub(crate) fn of_memory() -> String {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -32,7 +32,7 @@ impl Name {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // No other file has it: a part of it is random.
+        // It is no other file's: a part of it is random.
         let _ = remove_file(self.path());
     }
 }

@@ -110,7 +110,7 @@ pub(crate) unsafe fn remove(at: NonNull<std::ffi::c_void>, bytes: usize) -> Resu
 ///
 /// # Safety
 ///
-/// The address and the size must be those of one such mapping, and no code may use it any more.
+/// The address and the size must describe one such mapping, and no code may use it any more.
 pub(crate) unsafe fn unmap(start: u64, bytes: u64) {
     let start = usize::try_from(start).ok().and_then(NonZeroUsize::new);
     if let (Some(start), Ok(size)) = (start, size_of_map(bytes)) {

@@ -386,7 +386,7 @@ const UNNAMED_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Awaiter {
     pid: i32,
     pidfd: Arc<Identified>,
-    /// What collects it, if this process does not.
+    /// The collector, if this process is not.
     parent: Option<Arc<dyn Parent>>,
 }
 
@@ -477,7 +477,7 @@ impl Awaiter {
     }
 }
 
-/// What the kernel keeps of a process that has ended.
+/// The kernel's record of a process that has ended.
 enum Kept {
     Status(Ended),
     /// The process has not been collected.

@@ -1,4 +1,4 @@
-//! What the core file of this process leaves out: pages of shared memory files that were never used.
+//! The parts that a core file of this process leaves out: pages of shared memory files that were never used.
 //!
 //! The kernel writes shared memory whole, and takes memory for pages that have none. Linked code, its data and regions lie in
 //! memory files, most of which no process has touched. A dying process excludes these pages, so that its core is no larger than

@@ -6,7 +6,7 @@ use super::fork;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A value that each process makes when it needs it first. A forked child does not get its parent's: another thread may have
-/// held its lock during the fork. The value lives as long as the process.
+/// held its lock during the fork. The value lives until the process ends.
 pub(crate) struct PerProcess<T: 'static> {
     /// The address of a [`Made`]; 0 before the first use.
     made: AtomicU64,
@@ -31,7 +31,7 @@ impl<T: Default + Sync + Send> PerProcess<T> {
         loop {
             let at = usize::try_from(found).unwrap_or(0);
             let known: *const Made<T> = std::ptr::with_exposed_provenance(at);
-            // SAFETY: the address is null or that of a box that is never freed.
+            // SAFETY: the address is null, or belongs to a box that is never freed.
             if let Some(made) = unsafe { known.as_ref() }
                 && made.generation == generation
             {

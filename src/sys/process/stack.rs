@@ -52,7 +52,7 @@ pub(crate) fn bounds() -> Option<Range<u64>> {
     Some(low..low.saturating_add(bytes as u64))
 }
 
-/// Makes the stack of the main thread executable, and those of threads that start from now on. The kernel then makes every
+/// Makes the stack of the main thread executable, and the stacks of threads that start from now on. The kernel then makes every
 /// mapping executable that can be read.
 ///
 /// # Errors

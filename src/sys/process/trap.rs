@@ -234,7 +234,7 @@ impl Drop for HandlerStack {
 
 fn set_handler_stack(start: *mut c_void, flags: c_int) {
     let stack = libc::stack_t { ss_sp: start, ss_flags: flags, ss_size: HANDLER_STACK_BYTES };
-    // SAFETY: the memory belongs to the thread's `HandlerStack`, which takes it out of use before it is freed.
+    // SAFETY: the memory belongs to the thread's `HandlerStack`, which stops its use before it is freed.
     unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) };
 }
 

@@ -88,7 +88,7 @@ fn mixed_pop_operations() {
 #[test]
 fn shutdown_with_pending_tasks() {
     let (queue, log) = queued(3);
-    // What a task owns may use the queue while it is dropped.
+    // Values that a task owns may use the queue while they are dropped.
     struct Uses(Arc<Queueing>, Task);
     impl Drop for Uses {
         fn drop(&mut self) {

@@ -199,7 +199,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn what_a_panic_carries_may_panic_too() {
+fn the_payload_of_a_panic_may_panic_too() {
     let (pool, log) = (ThreadPool::new(1), Log::default());
     for number in 1..=3 {
         pool.dispatch(Task::new(|| std::panic::panic_any(Bomb)));

@@ -56,7 +56,7 @@ pub struct Plan {
     pub words: usize,
     /// The pieces of each argument.
     pub arguments: Vec<Vec<Piece>>,
-    /// The pieces of a result in registers; the words are those of the answer.
+    /// The pieces of a result in registers; the words are the answer's.
     pub result: Vec<Piece>,
 }
 

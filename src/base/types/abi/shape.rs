@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn packed_shapes_are_unpacked() {
         let shape = Shape::new(6, 8, 0b1000_0001, [1, 3, 2, 4], 4096);
         let again = Shape::from_word(shape.word());
         assert_eq!((again.integers(), again.floats(), again.wide()), (6, 8, 0b1000_0001));

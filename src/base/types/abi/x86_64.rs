@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_c_cannot_pass_is_refused() {
+    fn types_that_c_cannot_pass_are_refused() {
         let refused = |prototype: &str| {
             let signature = Declarations::new().signature(prototype).expect("a prototype");
             place(&signature).expect_err(prototype).to_string()

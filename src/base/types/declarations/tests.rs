@@ -1,4 +1,4 @@
-//! Prototypes: those of C's own headers, what is no prototype, and random ones that are written and read again.
+//! Prototypes: from C's own headers, texts that are no prototype, and random ones that are written and read again.
 
 use super::*;
 use crate::random::Random;
@@ -39,7 +39,7 @@ fn prototypes_as_headers_write_them() {
 }
 
 #[test]
-fn what_pointers_lead_to_is_read_through_every_spelling() {
+fn targets_of_pointers_are_read_through_every_spelling() {
     let mut types = Declarations::new();
     let text = "struct p { double x; }; typedef const double *column; typedef int (*order)(int); \
                 typedef char letter; typedef double three[3];";
@@ -99,7 +99,7 @@ fn names_of_compilers_are_names() {
 }
 
 #[test]
-fn what_is_no_prototype_shows_its_column() {
+fn the_error_of_a_text_that_is_no_prototype_shows_its_column() {
     for (prototype, column, why) in [
         ("double f(double, struct p)", 26, "`struct p` is not defined"),
         ("double f(dubble)", 10, "no type is named `dubble`"),
@@ -244,7 +244,7 @@ fn random_prototypes_are_read_as_they_were_meant() {
         text.push(')');
         let read = types.signature(&text).unwrap_or_else(|error| panic!("round {round}: {error}"));
         assert_eq!(read, meant, "{text}");
-        // What is cut off or spoiled is an error or another prototype, and never a panic.
+        // A prototype that is cut off or spoiled is an error or another prototype, and never a panic.
         let end = random.index(text.len());
         assert!(types.signature(&text[..end]).is_err(), "{}", &text[..end]);
         let spoiled = text.replacen(['(', ',', '{', ';'], ["", ")", "*", "[7"][random.index(4)], 1);

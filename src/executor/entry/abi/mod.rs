@@ -10,7 +10,7 @@ mod x86_64;
 use crate::types::abi::RESULT_WORDS;
 pub(crate) use crate::types::abi::{FLOATS, INTEGERS};
 
-/// What `farcall_call_typed` loads before the call and stores after it.
+/// The registers that `farcall_call_typed` loads before the call and stores after it.
 #[repr(C)]
 pub(crate) struct Frame {
     /// The registers for integers and pointers; the assembler expects them first.

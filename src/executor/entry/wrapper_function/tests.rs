@@ -237,7 +237,7 @@ fn answers_come_later_in_any_order_and_once() {
 }
 
 #[test]
-fn who_gives_no_answer_gives_an_error() {
+fn a_function_that_gives_no_answer_gives_an_error() {
     wrapper_function!(forgets = call => drop(call));
     wrapper_function!(drops = call => call.handle(|_: WrapperReply<()>, ()| ()));
     wrapper_function!(panics = call => call.handle_sync(|()| -> () {
@@ -270,7 +270,7 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn what_the_panic_of_a_handler_carries_may_panic_too() {
+fn the_payload_of_a_handlers_panic_may_panic_too() {
     wrapper_function!(panics = call => call.handle_sync(|()| -> () {
         std::panic::panic_any(Bomb)
     }));
@@ -279,7 +279,7 @@ fn what_the_panic_of_a_handler_carries_may_panic_too() {
 }
 
 #[test]
-fn arguments_that_cannot_be_decoded_reach_nobody() {
+fn arguments_that_cannot_be_decoded_reach_no_function() {
     wrapper_function!(never = call => call.handle_sync(|_: (u64, String)| -> u32 {
         panic!("there are no arguments")
     }));
@@ -351,7 +351,7 @@ fn both_conventions_are_called_alike() {
             let (done, is_done) = mpsc::channel();
             let on_result = move |result: WrapperFunctionBuffer| _ = done.send(result);
             pending().push((call_id, Box::new(on_result)));
-            // SAFETY: the addresses are those of such functions, or null.
+            // SAFETY: the addresses belong to such functions, or are null.
             unsafe { convention.call(function, session(), args, answer, call_id) };
             is_done.recv().expect("an answer").into_result()
         };

@@ -19,7 +19,7 @@ use crate::executor::process::loaded::{self, LoadedFile};
 use crate::sync::{AtomicU64, Ordering};
 use crate::{AddrRange, ExecutorAddr};
 
-/// Functions that take a block, and nothing else in memory, and free it: those of C, and `operator delete` in all its forms.
+/// Functions that take a block, and nothing else in memory, and free it: C's functions, and `operator delete` in all its forms.
 const RELEASING: [&CStr; 15] = [
     c"free",
     c"free_sized",

@@ -1,4 +1,4 @@
-//! What happens to shared libraries of a program between their loading and their constructors.
+//! The time of a program's shared libraries between their loading and their constructors.
 //!
 //! The dynamic linker runs constructors before `dlopen` returns. So a library is loaded as the dependency of a *gate*: an object
 //! whose constructor runs before all others of the same `dlopen` (`DF_1_INITFIRST`).
@@ -74,7 +74,7 @@ pub(super) fn address(constructor: extern "C" fn()) -> u64 {
     (constructor as *const c_void).expose_provenance() as u64
 }
 
-/// The constructor of gates at which constructors wait. The dynamic linker calls it, on the thread that has called `dlopen`. That
+/// The constructor of gates where constructors wait. The dynamic linker calls it, on the thread that has called `dlopen`. That
 /// thread has the dynamic linker's lock, so no file is unloaded meanwhile.
 extern "C" fn shut() {
     let files = loaded::files().0;
@@ -105,10 +105,10 @@ pub(super) fn behind_gate(files: &[LoadedFile]) -> &[LoadedFile] {
 /// In the place of a single constructor that waits.
 extern "C" fn nothing() {}
 
-/// Runs the constructors that wait by `call`, those of a library before those of libraries that need it.
+/// Runs the constructors that wait by `call`. A library's constructors run before the constructors of libraries that need it.
 ///
 /// Natively the process ends where a constructor does not return. Here the call may be unwound. Then the other constructors of that
-/// library do not run, as after a `dlopen` that an exception leaves. Those of other libraries go on waiting, up to the next call.
+/// library do not run, as after a `dlopen` that an exception leaves. Constructors of other libraries go on waiting, up to the next call.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ pub(crate) fn run(mut call: impl FnMut(ExecutorAddr) -> Result<()>) -> Result<()
 }
 
 impl Waiting {
-    /// What a file that was loaded behind a gate has to wait with, if it has constructors or destructors.
+    /// The constructors and destructors that a file loaded behind a gate has to wait with, if there are any.
     fn new(file: &LoadedFile) -> Option<Self> {
         let text = |offset| file.text(offset).to_bytes().to_vec();
         let path = file.path().to_bytes();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_library_needs_comes_before_it() {
+    fn the_needs_of_a_library_come_before_it() {
         let order = |libraries: &[Waiting]| {
             let names =
                 in_order(libraries).into_iter().map(|index| libraries[index].names[0].clone());

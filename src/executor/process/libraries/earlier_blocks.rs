@@ -61,7 +61,7 @@ struct Mapping {
 }
 
 impl EarlierBlocks {
-    /// Finds the blocks; only those of other threads that allocate meanwhile are left out.
+    /// Finds the blocks; only blocks of other threads that allocate meanwhile are left out.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl EarlierBlocks {
         }
         let mut search = Search { joined, ranges: &ranges, pagemap, found: BTreeMap::new() };
         if count > 0 {
-            // A mapping's own header lies at its start, and that of an aligned block in the same page or at the end of another one.
+            // A mapping's own header lies at its start, and the header of an aligned block in the same page or at the end of another one.
             search.look_through(&mappings, PAGE_BYTES - HEADER_BYTES);
             let starts: Vec<_> = search.found.keys().copied().collect();
             search.look_at(&starts, HEADER_BYTES);
@@ -178,7 +178,7 @@ struct Search<'a> {
     joined: Vec<Range<u64>>,
     ranges: &'a [u64],
     pagemap: Option<File>,
-    /// By the start of a mapping: the blocks whose headers name it. An aligned block has a header behind that of the mapping.
+    /// By the start of a mapping: the blocks whose headers name it. An aligned block has a header behind the mapping's header.
     found: BTreeMap<u64, BTreeSet<u64>>,
 }
 
@@ -242,7 +242,7 @@ fn headers(places: &[u64]) -> Vec<(u64, Header)> {
     places.iter().copied().zip(all).collect()
 }
 
-/// Those of the pages that have memory, or that the kernel has swapped out. Without a list they are all taken.
+/// The pages that have memory, or that the kernel has swapped out. Without a list they are all taken.
 fn in_use(pagemap: Option<&File>, range: Range<u64>) -> Vec<u64> {
     const PRESENT_OR_SWAPPED: u64 = 3 << 62;
     let pages = range.clone().step_by(in_bytes(PAGE_BYTES));
@@ -363,7 +363,7 @@ mod tests {
         );
     }
 
-    /// A1: the memory of a block that the C library itself has freed may have become that of another allocator.
+    /// A1: the memory of a block that the C library itself has freed may belong to another allocator by now.
     #[test]
     fn a_block_that_has_another_header_is_not_the_c_librarys() {
         alone::run(

@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 64;
 const SEGMENT_BYTES: usize = 56;
 const SYMBOL_BYTES: usize = 24;
 
-/// The offset at which a file has the number of its program headers.
+/// The offset of the number of program headers in a file.
 const COUNT_AT: usize = 56;
 
 /// The names, and their places in the file.
@@ -77,7 +77,7 @@ impl<'a> NameFile<'a> {
         self.places().filter_map(move |(name, at)| Some((name, self.word(at)?)))
     }
 
-    /// Each name, and the offset at which the file has its address.
+    /// Each name, and the offset of its address in the file.
     pub(super) fn places(self) -> impl Iterator<Item = (&'a CStr, usize)> {
         let count = self.half(self.hashes + 4).unwrap_or(0) as usize;
         (1..count).filter_map(move |index| Some((self.name(index)?, self.value_at(index))))

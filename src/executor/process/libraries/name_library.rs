@@ -20,7 +20,7 @@ const WRONG: u64 = 1;
 /// Whether names were announced, so that libraries may be bound to the wrong address.
 static WERE_ANNOUNCED: AtomicBool = AtomicBool::new(false);
 
-/// A library of names, which is closed when dropped. It stays as long as others are bound to it.
+/// A library of names, which is closed when dropped. It stays while others are bound to it.
 #[derive(Debug)]
 pub(crate) struct NameLibrary {
     base: u64,

@@ -1,4 +1,4 @@
-//! A program's names before those of shared libraries, as natively.
+//! A program's names before the names of shared libraries, as natively.
 //!
 //! For a native program the dynamic linker looks every name up in the program first. So its `operator new` serves all libraries, and an
 //! inline variable of a common header is one variable. A library may even need a name that only the program has.
@@ -10,7 +10,7 @@
 //! 2. The controller learns which names the libraries have, and sends the addresses of the program's definitions of these.
 //! 3. Every word of a library that is bound to one of the names gets the program's address. A library without contents gets
 //!    headers that say where the program's variables are: collectors ask the C library for these.
-//! 4. Constructors run, those of the program last.
+//! 4. Constructors run, the program's own last.
 //!
 //! Libraries that the program opens later are bound ahead of their constructors. Those that a library opens by itself are not
 //! bound. The executor's own program is never bound.
@@ -50,10 +50,10 @@ struct Program {
 /// The programs, the newest last.
 static PROGRAMS: Mutex<Vec<Program>> = Mutex::new(Vec::new());
 
-/// The names that links have announced, for good.
+/// The names that links have announced. They stay.
 static ANNOUNCED: Mutex<Vec<NameLibrary>> = Mutex::new(Vec::new());
 
-/// Those of a link that is about to open its libraries. They have wrong addresses.
+/// The names of a link that is about to open its libraries. They have wrong addresses.
 static NEW: Mutex<Option<NameLibrary>> = Mutex::new(None);
 
 impl Serve for ProgramAnnounce {
@@ -67,7 +67,7 @@ impl Serve for ProgramAnnounce {
     }
 }
 
-/// Notes that a link has opened its libraries, or could not. What is opened later must not find a name that has no address.
+/// Notes that a link has opened its libraries, or could not. Libraries that are opened later must not find a name without an address.
 pub(crate) fn libraries_are_open(opened: bool) {
     if !name_library::were_announced() {
         return;
@@ -125,7 +125,7 @@ impl Serve for NamesYield {
     }
 }
 
-/// Those of a program's names, as hashes, that the loaded files may define or be bound to.
+/// The names of a program, as hashes, that the loaded files may define or be bound to.
 pub(crate) fn names_among(files: &[LoadedFile], mut hashes: Vec<u32>) -> LibraryNames {
     if name_library::were_announced() {
         // Wrong addresses must not remain.
@@ -151,8 +151,8 @@ pub(crate) fn load_ahead(path: &CStr, flags: c_int) -> Option<ExecutorAddr> {
     Some(ExecutorAddr::new(handle.expose_provenance() as u64))
 }
 
-/// The constructor of gates at which libraries are bound. It is called as that of [`constructors`], and must not wait for a lock
-/// under which others call the dynamic linker.
+/// The constructor of gates where libraries are bound. It is called as the constructor of gates in [`constructors`], and
+/// must not wait for a lock under which others call the dynamic linker.
 extern "C" fn bind_behind_gate() {
     let files = loaded::files().0;
     for program in &mut *PROGRAMS.lock() {

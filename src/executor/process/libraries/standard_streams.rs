@@ -2,7 +2,7 @@
 //!
 //! Each source that includes `<iostream>` initializes them by a static object. A controller that runs no static initializers, as
 //! LLVM's without its runtime, leaves them empty, and the first output of a program ends the process. So the executor makes such
-//! an object of its own when a stream is looked up. The object goes when the process exits, as that of a program does: it then
+//! an object of its own when a stream is looked up. The object goes when the process exits, as a program's object does: it then
 //! writes what the streams have buffered.
 #![allow(unsafe_code, reason = "calls the constructor and the destructor of a C++ class")]
 

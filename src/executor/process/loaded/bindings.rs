@@ -56,7 +56,7 @@ impl LoadedFile {
         self.set_words(&changes).map(drop)
     }
 
-    /// The same for all words, those of the procedure linkage table as well.
+    /// The same for all words, also of the procedure linkage table.
     ///
     /// # Errors
     ///

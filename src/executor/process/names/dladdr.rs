@@ -36,7 +36,7 @@ struct SymbolFile {
     opened: OnceLock<Option<Opened>>,
 }
 
-/// A memory file, and the path at which this process can open it.
+/// A memory file, and the path by which this process can open it.
 struct Opened {
     _file: File,
     path: CString,
@@ -117,7 +117,7 @@ impl SymbolFile {
         Some(Function { name, start: self.code.start.get() + symbol.address() })
     }
 
-    /// The path at which the file can be opened; `None` if the system has no more memory or descriptors.
+    /// The path by which the file can be opened; `None` if the system has no more memory or descriptors.
     fn path(&self) -> Option<&CStr> {
         let opened = self.opened.get_or_init(|| {
             let file = memfd::create(c"farcall-names", self.elf.bytes(), false).ok()?;

@@ -1,4 +1,4 @@
-//! `dlopen` and `dlsym` for linked code, which find its names as those of a program linked with `-rdynamic`.
+//! `dlopen` and `dlsym` for linked code, which find its names as in a program linked with `-rdynamic`.
 //!
 //! The controller makes a shared library without contents, whose symbols have the addresses of the names. It is opened here at
 //! the first call, so that libraries find these names too. When links were added or removed since the last call, a new library
@@ -51,7 +51,7 @@ pub(crate) unsafe extern "C" fn dlopen<C: CallController>(
     library
 }
 
-/// `dlsym` for linked code. What linked code defines comes before the libraries. The next definition behind a program's own is
+/// `dlsym` for linked code. Definitions of linked code come before the libraries. The next definition behind a program's own is
 /// the first one of the libraries.
 ///
 /// # Safety

@@ -1,4 +1,4 @@
-//! What a program gets when it starts: its arguments, its environment, and what the kernel tells programs.
+//! The gifts to a program at its start: its arguments, its environment, and the kernel's words to programs.
 //!
 //! They lie behind each other as on the stack of a new process, because some programs find one from the other. The order is the
 //! number of arguments, `argv`, a null, `envp`, a null, and the auxiliary vector.
@@ -65,7 +65,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Arguments that are never freed: programs keep pointers into theirs. Their environment becomes that of the C library.
+    /// Arguments that are never freed: programs keep pointers into theirs. Their environment becomes the C library's.
     pub(super) fn for_good(args: &[Bytes]) -> Result<ForGood> {
         let mut returned = RETURNED.lock();
         let same = returned.iter().position(|Returned(one)| one.is_as_new(args));
@@ -80,7 +80,7 @@ impl Arguments {
         };
         drop(returned);
         let environment = arguments.words[arguments.count + 2..].as_ptr();
-        // SAFETY: the list lives for good and ends with a null, and no program runs yet.
+        // SAFETY: the list is never freed and ends with a null, and no program runs yet.
         unsafe { environ = environment };
         Ok(ForGood(arguments))
     }
@@ -139,7 +139,7 @@ impl Drop for ForGood {
     fn drop(&mut self) {
         let mut returned = RETURNED.lock();
         if returned.len() == RETURNED_MAX {
-            // The oldest one stays where it is, for good.
+            // The oldest one stays where it is until the process ends.
             returned.remove(0);
         }
         // SAFETY: this is the last use of the field.
@@ -163,7 +163,7 @@ pub(crate) fn take_over_service(parent: i32) {
     }
 }
 
-/// What the kernel told this process when it started; empty without `/proc`. The file is read once: that takes longer than a run.
+/// The kernel's words to this process at its start; empty without `/proc`. The file is read once: that takes longer than a run.
 fn auxiliary_vector() -> &'static [usize] {
     static VECTOR: OnceLock<Vec<usize>> = OnceLock::new();
     VECTOR.get_or_init(|| {

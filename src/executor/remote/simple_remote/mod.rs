@@ -1,6 +1,6 @@
 //! Access to a controller over a byte stream, with calls in both directions at once and results in any order.
 //!
-//! Frames are those of LLVM's `SimpleRemoteEPC` ([`wire::frame`](crate::wire::frame)); the controller may be LLVM's, or
+//! Frames are as in LLVM's `SimpleRemoteEPC` ([`wire::frame`](crate::wire::frame)); the controller may be LLVM's, or
 //! a [`Client`](crate::controller::Client) of this library, which says hello.
 //!
 //! Threads: one, which reads and gives calls to the session. A sending thread writes at once what there is room for; the rest
@@ -64,7 +64,7 @@ pub struct SimpleRemote {
     reading: Mutex<Option<Reading>>,
 }
 
-/// What all threads have.
+/// The state that all threads have.
 #[derive(Debug)]
 struct Shared {
     pending: PendingCalls,
@@ -77,7 +77,7 @@ struct Shared {
     origin: Origin,
 }
 
-/// What the thread has that reads.
+/// The state of the thread that reads.
 #[derive(Debug)]
 struct Reading {
     reader: Reader,
@@ -240,7 +240,7 @@ impl Shared {
         let _ = std::io::Write::write(&mut &self.wake, &[0]);
     }
 
-    /// What it means that the stream has ended between two frames.
+    /// The meaning of a stream that has ended between two frames.
     fn ended(&self) -> Result<()> {
         let mut out = self.out.lock();
         match out.failed.take() {

@@ -276,7 +276,7 @@ fn unknown_result_kind_ends_the_session() {
 }
 
 #[test]
-fn what_has_no_place_ends_the_session() {
+fn a_frame_out_of_place_ends_the_session() {
     type Frame = (Opcode, u64, u64);
     let frames: [(Frame, &str); 6] = [
         ((Opcode::Setup, 0, 0), "Setup 0"),

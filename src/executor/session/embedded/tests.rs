@@ -21,7 +21,7 @@ fn options() -> SessionBuilder {
 }
 
 #[test]
-fn a_session_that_is_over_is_found_by_nobody() {
+fn a_session_that_is_over_is_not_found() {
     let session = options().build().expect("a session");
     let instance = session.bootstrap_info().symbols().get(SESSION_INSTANCE).expect("offered");
     assert!(Instance::at(instance).is_ok());

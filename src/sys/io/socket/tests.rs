@@ -84,7 +84,7 @@ fn a_message_with_more_descriptors_than_fit_leaks_none() {
 }
 
 #[test]
-fn descriptors_that_nobody_expects_are_never_taken() {
+fn unexpected_descriptors_are_never_taken() {
     let (ours, theirs) = pair().expect("sockets");
     for count in [1, FDS_MAX, 253] {
         let reader = send_writers(&ours, count);
@@ -120,7 +120,7 @@ fn a_long_message_is_cut_and_an_idle_socket_does_not_wait() {
 }
 
 #[test]
-fn what_a_peer_said_before_it_left_messages_unread_is_heard() {
+fn words_of_a_peer_that_left_messages_unread_are_heard() {
     let left = || {
         let (ours, theirs) = pair().expect("sockets");
         send(ours.as_fd(), b"l", &[], Deadline::now()).expect("sent");

@@ -90,7 +90,7 @@ fn a_child_that_cannot_be_named_is_ended_and_collected() {
 }
 
 #[test]
-fn the_end_of_a_child_that_nobody_else_collects_is_known() {
+fn the_end_of_an_uncollected_child_is_known() {
     assert_eq!(ended("exit 9"), Ended::Exited(9));
     assert_eq!(ended("kill -SEGV $$"), Ended::Killed(libc::SIGSEGV));
 }

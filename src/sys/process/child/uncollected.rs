@@ -1,7 +1,7 @@
 //! Children that have ended, or were killed, and that the kernel has not handed over yet.
 //!
 //! The kernel first hands an ended child to the process that traces it. That is a debugger, or a process that the child has chosen
-//! itself. That process may keep it as long as it likes. So no thread waits for such a child: it is noted here, and collected
+//! itself. That process may keep it for any time. So no thread waits for such a child: it is noted here, and collected
 //! when it comes.
 
 use super::Awaiter;

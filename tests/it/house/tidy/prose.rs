@@ -88,21 +88,21 @@ const PHRASES: &[&str] = &[
 /// Verbs that say nothing as the name of a function.
 const VAGUE_NAMES: &[&str] = &["take", "look", "settle", "tell", "meet", "know", "behind"];
 
-/// Files and folders where openings, [`PHRASES`], tables, the names of tests and [`VAGUE_NAMES`] are not in order yet. The list
-/// can only become shorter: the test fails as well when something listed is in order.
-const NOT_YET: &[&str] = &[
+/// Files and folders where openings, [`PHRASES`], tables and the names of tests are not in order yet. The list can only become
+/// shorter: the test fails as well when something listed is in order.
+const NOT_YET: &[&str] =
+    &["src/call", "src/controller", "src/docs", "src/ffi", "src/link", "src/transport"];
+
+/// The same for functions with [`VAGUE_NAMES`].
+const VAGUE_YET: &[&str] = &[
     "src/base",
     "src/call",
-    "src/concurrent",
     "src/controller",
-    "src/docs",
     "src/executor",
     "src/ffi",
     "src/hostile",
-    "src/internals",
     "src/jit",
     "src/link",
-    "src/ring",
     "src/session",
     "src/shm",
     "src/sleep",
@@ -151,9 +151,11 @@ fn complaints(path: &str, text: &str) -> Vec<String> {
             }
         }
     }
-    let is_strict = !NOT_YET.iter().any(|place| path.starts_with(place));
-    if is_strict {
-        complaints.extend(names(path, text));
+    let is_strict = is_outside(path, NOT_YET);
+    for (is_vague, name) in names(path, text) {
+        if if is_vague { is_outside(path, VAGUE_YET) } else { is_strict } {
+            complaints.push(name);
+        }
     }
     for paragraph in paragraphs(path, text) {
         let lower = paragraph.text.to_lowercase();
@@ -198,8 +200,13 @@ fn phrases(path: &str, paragraph: &Paragraph) -> Vec<String> {
     complaints
 }
 
-/// Complaints about the names of functions, and of tests, whose names are sentences.
-fn names(path: &str, text: &str) -> Vec<String> {
+/// True if the file is in none of these places.
+fn is_outside(path: &str, places: &[&str]) -> bool {
+    !places.iter().any(|place| path.starts_with(place))
+}
+
+/// Complaints about the names of functions (true), and of tests, whose names are sentences (false).
+fn names(path: &str, text: &str) -> Vec<(bool, String)> {
     let mut complaints = Vec::new();
     let mut is_test = false;
     // Programs that tests link may have any names.
@@ -216,15 +223,17 @@ fn names(path: &str, text: &str) -> Vec<String> {
         let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next();
         let name = name.unwrap_or_default();
         if VAGUE_NAMES.contains(&name) {
-            complaints.push(format!("{path}:{line}: {name} says too little for a name"));
+            let complaint = format!("{path}:{line}: {name} says too little for a name");
+            complaints.push((true, complaint));
         }
         let words = name.replace('_', " ");
         let tics = TICS.iter().chain(PHRASES).filter(|_| is_test);
         for tic in tics.filter(|tic| !lines_with(&words, tic).is_empty()) {
-            complaints.push(format!("{path}:{line}: \"{tic}\" in the name of a test: {name}"));
+            let complaint = format!("{path}:{line}: \"{tic}\" in the name of a test: {name}");
+            complaints.push((false, complaint));
         }
         if is_test && words.starts_with("what ") {
-            complaints.push(format!("{path}:{line}: name the thing: {name}"));
+            complaints.push((false, format!("{path}:{line}: name the thing: {name}")));
         }
         is_test = false;
     }
@@ -349,21 +358,23 @@ fn the_house_speaks_plain_english() {
     let complaints: Vec<String> =
         texts.iter().flat_map(|(path, text)| complaints(path, text)).collect();
     assert!(complaints.is_empty(), "{} in\n{}", complaints.len(), complaints.join("\n"));
+    let is_wrong = |(path, text): &&(String, String)| {
+        let found = paragraphs(path, text);
+        names(path, text).iter().any(|(is_vague, _)| !is_vague)
+            || found.iter().any(|paragraph| !phrases(path, paragraph).is_empty())
+            || found.iter().filter(|one| one.is_cell).any(|cell| {
+                sentences(&cell.text).iter().any(|one| words_of(one) > SENTENCE_WORDS_MAX)
+            })
+    };
+    let is_vague =
+        |(path, text): &&(String, String)| names(path, text).iter().any(|(is_vague, _)| *is_vague);
     for place in NOT_YET {
-        let strict = |text: &String, path: &String| {
-            let found = paragraphs(path, text);
-            let mut wrong = names(path, text);
-            wrong.extend(found.iter().flat_map(|paragraph| phrases(path, paragraph)));
-            wrong.extend(found.iter().filter(|one| one.is_cell).filter_map(|cell| {
-                sentences(&cell.text)
-                    .iter()
-                    .any(|one| words_of(one) > SENTENCE_WORDS_MAX)
-                    .then(String::new)
-            }));
-            !wrong.is_empty()
-        };
         let mut inside = texts.iter().filter(|(path, _)| path.starts_with(place));
-        assert!(inside.any(|(path, text)| strict(text, path)), "{place} is in order: off the list");
+        assert!(inside.any(|text| is_wrong(&text)), "{place} is in order: off the list");
+    }
+    for place in VAGUE_YET {
+        let mut inside = texts.iter().filter(|(path, _)| path.starts_with(place));
+        assert!(inside.any(|text| is_vague(&text)), "{place} has no vague names: off the list");
     }
     println!("plain English: {} cases", texts.len());
 }
