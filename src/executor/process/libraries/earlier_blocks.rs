@@ -83,7 +83,7 @@ impl EarlierBlocks {
         }
         let mut search = Search { joined, ranges: &ranges, pagemap, found: BTreeMap::new() };
         if count > 0 {
-            // A mapping's own header lies at its start, and the header of an aligned block in the same page or at the end of another one.
+            // A mapping's header lies at its start. The header of an aligned block lies in the same page or at the end of another one.
             search.look_through(&mappings, PAGE_BYTES - HEADER_BYTES);
             let starts: Vec<_> = search.found.keys().copied().collect();
             search.look_at(&starts, HEADER_BYTES);
