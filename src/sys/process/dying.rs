@@ -68,6 +68,20 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+    use crate::error::Death;
+
+    /// The ground has names of its own, since it depends on no library.
+    #[test]
+    fn every_signal_has_the_name_that_the_system_gives_it() {
+        for signal in nix::sys::signal::Signal::iterator() {
+            let death = Death { signal: Some(signal as i32), ..Death::default() };
+            assert_eq!(death.to_string(), format!("executor died by {signal}"));
+        }
+        for number in [-1, 0, 32, 64] {
+            let death = Death { signal: Some(number), ..Death::default() };
+            assert_eq!(death.to_string(), format!("executor died by signal {number}"));
+        }
+    }
 
     #[test]
     fn only_a_process_that_ends_says_how() {
