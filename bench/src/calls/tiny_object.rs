@@ -1,17 +1,11 @@
 //! Small relocatable objects, made without a compiler: machine code in, ELF x86-64 out.
 //!
-//! Invariant: what is made is an ordinary object; no linker can tell it from a compiler's.
+//! Invariant: the library's own builder makes every object; no linker can tell it from a compiler's.
 
-use object::write::{
-    Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
-};
-use object::{
-    Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind,
-    SymbolScope, elf,
-};
+use farcall::link::{Frame, ObjectBuilder};
 
-/// An object under construction: functions in `.text`, variables in `.data`, fields that refer to
-/// symbols of this object or of others.
+/// An object under construction: functions, variables, and fields that refer to symbols of this object or of others. A chain
+/// of calls for [`ObjectBuilder`], which makes it.
 ///
 /// # Examples
 /// ```
@@ -21,32 +15,45 @@ use object::{
 /// ```
 #[derive(Debug)]
 pub struct TinyObject {
-    object: Object<'static>,
-    /// Where the symbol that was added last begins.
-    last: Option<(SectionId, u64)>,
+    parts: Vec<Part>,
+}
+
+/// A function or a variable.
+#[derive(Debug)]
+struct Part {
+    name: String,
+    bytes: Vec<u8>,
+    is_function: bool,
+    is_unwound: bool,
+    fields: Vec<Field>,
+}
+
+/// Four bytes of a part that refer to a symbol.
+#[derive(Debug)]
+struct Field {
+    offset: u64,
+    symbol: String,
+    is_call: bool,
 }
 
 impl TinyObject {
     /// An object that defines nothing.
     #[must_use]
     pub fn new() -> TinyObject {
-        let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
-        // Says that no code goes onto the stack: without it, GNU ld warns.
-        object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Linker);
-        TinyObject { object, last: None }
+        TinyObject { parts: Vec::new() }
     }
 
     /// Adds a global function with this machine code, which must not depend on its address except
     /// through [`call_at`](Self::call_at) and [`data_at`](Self::data_at).
     #[must_use]
     pub fn function(self, name: &str, code: &[u8]) -> TinyObject {
-        self.define(name, StandardSection::Text, SymbolKind::Text, code)
+        self.define(name, code, true)
     }
 
     /// Adds a global variable with this first value, aligned to 8.
     #[must_use]
     pub fn variable(self, name: &str, value: &[u8]) -> TinyObject {
-        self.define(name, StandardSection::Data, SymbolKind::Data, value)
+        self.define(name, value, false)
     }
 
     /// Makes the four bytes at `offset` of the newest function the operand of a `call` or `jmp` to `symbol`, which need not be
@@ -56,7 +63,7 @@ impl TinyObject {
     /// When nothing was added yet.
     #[must_use]
     pub fn call_at(self, offset: u64, symbol: &str) -> TinyObject {
-        self.distance_at(offset, symbol, elf::R_X86_64_PLT32)
+        self.refer(offset, symbol, true)
     }
 
     /// Makes the four bytes at `offset` of the newest function the distance from their end to the variable `symbol`, which need
@@ -66,7 +73,7 @@ impl TinyObject {
     /// When nothing was added yet.
     #[must_use]
     pub fn data_at(self, offset: u64, symbol: &str) -> TinyObject {
-        self.distance_at(offset, symbol, elf::R_X86_64_PC32)
+        self.refer(offset, symbol, false)
     }
 
     /// Adds unwind information for the functions added so far, as of code that never moves the stack pointer.
@@ -75,78 +82,54 @@ impl TinyObject {
     /// When there is no function.
     #[must_use]
     pub fn unwound(mut self) -> TinyObject {
-        /// A common entry: addresses relative to themselves, the caller's frame at `rsp + 8`, its return address below.
-        const COMMON: [u8; 24] = [
-            20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,
-            0, 0,
-        ];
-        let text = self.object.section_id(StandardSection::Text);
-        let bytes = u32::try_from(self.object.section(text).data().len()).expect("a tiny object");
-        assert!(bytes > 0, "there is no function");
-        let frames = self.object.section_id(StandardSection::EhFrame);
-        let start = self.object.append_section_data(frames, &COMMON, 8);
-        let mut entry = [0; 24];
-        entry[0] = 20;
-        // From here to the common entry.
-        entry[4] = 28;
-        entry[12..16].copy_from_slice(&bytes.to_le_bytes());
-        self.object.append_section_data(frames, &entry, 8);
-        let symbol = self.object.section_symbol(text);
-        let flags = RelocationFlags::Elf { r_type: elf::R_X86_64_PC32 };
-        let field = Relocation { offset: start + 24 + 8, symbol, addend: 0, flags };
-        self.object.add_relocation(frames, field).expect("ELF has every relocation type");
+        assert!(self.parts.iter().any(|part| part.is_function), "there is no function");
+        for part in &mut self.parts {
+            part.is_unwound = part.is_function;
+        }
         self
     }
 
     /// The object file.
     ///
     /// # Panics
-    /// When a name contains a NUL byte.
+    /// When two parts have one name, a name contains a NUL byte, or a field is outside of its part.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
-        self.object.write().expect("names of an object have no NUL byte")
+        let mut object = ObjectBuilder::new("tiny.o");
+        for Part { name, bytes, is_function, is_unwound, fields } in &self.parts {
+            let part = match is_function {
+                true => object.function(name.as_str(), bytes.as_slice()),
+                false => object.data(name.as_str(), bytes.as_slice()),
+            };
+            for Field { offset, symbol, is_call } in fields {
+                match is_call {
+                    true => part.call(*offset, symbol),
+                    false => part.distance(*offset, symbol, 0),
+                };
+            }
+            if *is_unwound {
+                part.frame(Frame::new());
+            }
+        }
+        let object = object.build().expect("parts of different names, with fields inside of them");
+        object.bytes().to_vec()
     }
 
-    fn define(
-        mut self,
-        name: &str,
-        section: StandardSection,
-        kind: SymbolKind,
-        bytes: &[u8],
-    ) -> TinyObject {
-        let alignment = if kind == SymbolKind::Text { 16 } else { 8 };
-        let section = self.object.section_id(section);
-        let symbol = self.symbol(name);
-        let start = self.object.add_symbol_data(symbol, section, bytes, alignment);
-        self.object.symbol_mut(symbol).kind = kind;
-        self.last = Some((section, start));
+    fn define(mut self, name: &str, bytes: &[u8], is_function: bool) -> TinyObject {
+        self.parts.push(Part {
+            name: name.to_owned(),
+            bytes: bytes.to_vec(),
+            is_function,
+            is_unwound: false,
+            fields: Vec::new(),
+        });
         self
     }
 
-    fn distance_at(mut self, offset: u64, symbol: &str, r_type: elf::RelocationType) -> TinyObject {
-        let (section, start) = self.last.expect("a function is added before its fields");
-        let symbol = self.symbol(symbol);
-        let flags = RelocationFlags::Elf { r_type };
-        let field = Relocation { offset: start + offset, symbol, addend: -4, flags };
-        self.object.add_relocation(section, field).expect("ELF has every relocation type");
+    fn refer(mut self, offset: u64, symbol: &str, is_call: bool) -> TinyObject {
+        let part = self.parts.last_mut().expect("a part is added before its fields");
+        part.fields.push(Field { offset, symbol: symbol.to_owned(), is_call });
         self
-    }
-
-    /// The symbol of this name, made undefined where it does not exist.
-    fn symbol(&mut self, name: &str) -> SymbolId {
-        let known = self.object.symbol_id(name.as_bytes());
-        known.unwrap_or_else(|| {
-            self.object.add_symbol(Symbol {
-                name: name.as_bytes().to_vec(),
-                value: 0,
-                size: 0,
-                kind: SymbolKind::Unknown,
-                scope: SymbolScope::Dynamic,
-                weak: false,
-                section: SymbolSection::Undefined,
-                flags: SymbolFlags::None,
-            })
-        })
     }
 }
 

@@ -86,8 +86,9 @@ impl ObjectFile {
         ObjectFile { name: Arc::from(name.into()), parsed: Arc::clone(&self.parsed) }
     }
 
-    /// The whole file.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// The whole file, as it was read or [built](crate::ObjectBuilder::build).
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
         &self.parsed.bytes
     }
 

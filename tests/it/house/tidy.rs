@@ -82,7 +82,10 @@ const FENCES: &[(&str, &[&str])] = &[(
 const TREES: &[&str] =
     &["src", "tests", "tools", "bench", "cranelift", "python", "examples", "fuzz", "fuzzer"];
 
-const LINES_MAX: usize = 800;
+const LINES_MAX: usize = 600;
+/// The files that still have more lines than [`LINES_MAX`], and how many at most. Numbers here only fall; a file that has come
+/// down to the maximum leaves the list.
+const LONG: &[(&str, usize)] = &[("src/controller/dylibs/dylib.rs", 666)];
 /// rustfmt holds code to less; this is for comments.
 const COLUMNS_MAX: usize = 140;
 /// In a test's name.
@@ -221,8 +224,12 @@ fn shape(path: &str, text: &str) -> Vec<String> {
         complaints.push(format!("{path}:1: no //! that says what the file is"));
     }
     let lines = text.lines().count();
-    if lines > LINES_MAX {
-        complaints.push(format!("{path}: {lines} lines, at most {LINES_MAX}"));
+    let long = LONG.iter().find(|(long, _)| *long == path).map(|(_, lines)| *lines);
+    let lines_max = long.unwrap_or(LINES_MAX);
+    if lines > lines_max {
+        complaints.push(format!("{path}: {lines} lines, at most {lines_max}"));
+    } else if long.is_some() && lines <= LINES_MAX {
+        complaints.push(format!("{path}: only {lines} lines; its row in LONG goes away"));
     }
     for (at, line) in (1..).zip(text.lines()) {
         let columns = line.chars().count();
