@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     if let Some((size, bytes)) = bytes.split_first() {
         let read = || farcall::internals::readers::frames(bytes, usize::from(*size));
-        // The bytes, twice while their memory grows, and a payload.
-        bounded::bounded(bytes, 4, 4 << 10, read);
+        // The buffer of 64 KiB, which a reader has before its first byte; the bytes, twice while their memory grows, and a payload.
+        bounded::bounded(bytes, 4, (64 << 10) + (4 << 10), read);
     }
 });

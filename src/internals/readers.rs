@@ -18,7 +18,7 @@ use crate::sync::AtomicU64;
 use crate::transport::{Incoming, Stream, Transport};
 use crate::wire::Kind;
 use crate::wire::control::{ControlMessage, MESSAGE_BYTES_MAX};
-use crate::wire::frame::HEADER_BYTES;
+use crate::wire::frame::{HEADER_BYTES, Opcode};
 use crate::wire::frame_reader::FrameReader;
 use crate::wire::layout::VERSION;
 
@@ -26,7 +26,7 @@ use crate::wire::layout::VERSION;
 ///
 /// # Panics
 ///
-/// When a frame has bytes that never came.
+/// When a frame has bytes that never came, or a payload other than its bytes.
 #[must_use]
 pub fn frames(bytes: &[u8], piece_bytes: usize) -> usize {
     let (mut frames, mut count, mut taken) = (FrameReader::new(), 0, 0);
@@ -37,8 +37,15 @@ pub fn frames(bytes: &[u8], piece_bytes: usize) -> usize {
         frames.received(piece.len());
         loop {
             match frames.next() {
-                Ok(Some((_, payload))) => {
-                    taken += HEADER_BYTES + payload.len();
+                Ok(Some((header, payload))) => {
+                    let size = bytes[taken..].first_chunk().copied().map(u64::from_le_bytes);
+                    let size = size.and_then(|size| usize::try_from(size).ok()).expect("a size");
+                    let came = &bytes[taken..taken + size];
+                    // The reader gives an out-of-band result as a failure, with a message of its own.
+                    let is_out_of_band =
+                        header.opcode == Opcode::Failure && came[8] == Opcode::Result as u8;
+                    assert!(is_out_of_band || payload == came[HEADER_BYTES..], "{header:?}");
+                    taken += size;
                     count += 1;
                 }
                 Ok(None) => break,
@@ -46,7 +53,6 @@ pub fn frames(bytes: &[u8], piece_bytes: usize) -> usize {
             }
         }
     }
-    assert!(taken <= bytes.len(), "{taken} of {} bytes", bytes.len());
     let is_whole = frames.ended().is_ok();
     assert_eq!(is_whole, taken == bytes.len());
     count
