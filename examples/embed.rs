@@ -17,9 +17,9 @@ fn main() -> Result<()> {
     let session = options.build()?;
 
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-    let controller = thread::spawn(|| controller(theirs));
+    let process = thread::spawn(|| controller(theirs));
     session.attach(SimpleRemote::socket(ours)?)?;
-    controller.join().expect("no panic")?;
+    process.join().expect("no panic")?;
     session.wait()
 }
 

@@ -25,10 +25,11 @@ fn run<F: Future>(future: F) -> F::Output {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     farcall::executor::run_if_spawned(); // this program is its own executor
-    let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    let dylib = controller.create_dylib("main");
+    let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
+    let dylib = executor.library("main");
     dylib.add_object(&twice::compile()?)?;
-    let (pipeline, twice) = (controller.pipeline()?, dylib.lookup("twice")?);
+    let (pipeline, twice) = (process.pipeline()?, dylib.lookup("twice")?);
     for call in [1_u64, 21, 99].map(|number| pipeline.submit(twice, &number.to_le_bytes())) {
         println!("{:?}", run(call?)?);
     }

@@ -8,7 +8,7 @@ mod compile;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Confinement, ExecutorBuilder, RestartPolicy};
+use farcall::controller::{CallOptions, Confinement, ExecutorBuilder, RestartPolicy};
 use farcall::{Error as Failure, ErrorKind};
 
 /// The task: the sum of the squares of 1 to n. Arguments, and what is right.
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     farcall::executor::run_if_spawned(); // this program is its own executor
     let confinement = Confinement::strict().memory_bytes_max(MEMORY_BYTES_MAX).descriptors_max(64);
     let builder = ExecutorBuilder::new().this_program().confine(confinement.allow_missing());
-    println!("{}", builder.start()?.confinement());
+    println!("{}", builder.start()?.process()?.confinement());
     for (name, source) in SUBMISSIONS {
         let started = Instant::now();
         let verdict = judge(&builder, source)?;
@@ -55,12 +55,12 @@ fn judge(builder: &ExecutorBuilder, source: &str) -> Result<String, Box<dyn Erro
     let Ok(object) = compile::compile("submission.o", source) else {
         return Ok("does not compile".to_owned());
     };
-    let executor = builder.supervise(RestartPolicy::new().kill_on_timeout())?;
-    let dylib = executor.create_dylib("submission");
+    let executor = builder.clone().restart(RestartPolicy::new().kill_on_timeout()).start()?;
+    let dylib = executor.library("submission");
     dylib.add_object(&object)?;
     let solve = dylib.function::<extern "C" fn(i64) -> i64>("solve");
     for (number, (argument, right)) in (1..).zip(TESTS) {
-        match solve.call_timeout((argument,), DEADLINE) {
+        match solve.call_with(&CallOptions::new().timeout(DEADLINE), (argument,)) {
             Ok(answer) if answer == right => {}
             Ok(answer) => return Ok(format!("wrong answer in test {number}: {answer}")),
             Err(error) => return Ok(format!("{} in test {number}", reason(&error))),

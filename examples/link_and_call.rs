@@ -15,18 +15,19 @@ const SOURCE: &str = "
 
 fn main() -> Result<(), Box<dyn Error>> {
     farcall::executor::run_if_spawned(); // this program is its own executor
-    let controller = ExecutorBuilder::new().this_program().start()?;
-    let dylib = controller.create_dylib("main");
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
+    let dylib = executor.library("main");
     dylib.add_object(&compile::compile("shapes.o", SOURCE)?)?;
 
-    let scale = controller.function::<extern "C" fn(i64, f64) -> f64>(dylib.lookup("scale")?);
-    println!("3 times 0.25 is {}", scale.call(3, 0.25)?);
+    let scale = dylib.function::<extern "C" fn(i64, f64) -> f64>("scale").bind()?;
+    println!("3 times 0.25 is {}", scale.call((3, 0.25))?);
 
     // A structure lies in memory that both processes reach.
-    let mut point = controller.buffer(16)?;
+    let mut point = process.buffer(16)?;
     point.write(0, &[1.0_f64.to_ne_bytes(), 2.0_f64.to_ne_bytes()].concat());
-    let turn = controller.function::<extern "C" fn(ExecutorAddr)>(dylib.lookup("turn")?);
-    turn.call(point.address())?;
+    let turn = dylib.function::<extern "C" fn(ExecutorAddr)>("turn").bind()?;
+    turn.call((point.address(),))?;
     let at = |offset| {
         Ok::<_, Box<dyn Error>>(f64::from_ne_bytes(
             point.read(offset..offset + 8).try_into().map_err(|_| "8 bytes")?,

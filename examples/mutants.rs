@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use farcall::ErrorKind;
-use farcall::controller::{Dylib, ExecutorBuilder, Snapshot};
+use farcall::controller::{CallOptions, ExecutorBuilder, Library, Snapshot};
 use farcall::link::ObjectFile;
 
 /// Runs before the snapshot.
@@ -64,11 +64,11 @@ const RUNS: u32 = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     farcall::executor::run_if_spawned(); // this program is its own executor
-    let controller = ExecutorBuilder::new().this_program().start()?;
-    let fixture = controller.create_dylib("fixture");
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let fixture = executor.library("fixture");
     fixture.add_object(&compile::compile("fixture.o", FIXTURE)?)?;
-    fixture.function::<extern "C" fn()>("prepare")?.call()?;
-    let snapshot = Snapshot::take(controller)?;
+    fixture.function::<extern "C" fn()>("prepare").bind()?.call(())?;
+    let snapshot = Snapshot::take(executor)?;
 
     let tests = compile::compile("tests.o", TESTS)?;
     let original = compile::compile("original.o", PROGRAM)?;
@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Runs the tests of a program in a copy of its own, which ends here. Returns the number of the first failure, or 0.
 fn run(
     snapshot: &Snapshot,
-    fixture: &Dylib,
+    fixture: &Library,
     program: &ObjectFile,
     tests: &ObjectFile,
 ) -> farcall::Result<i32> {
@@ -106,5 +106,8 @@ fn run(
     let dylib = fixture.in_copy(&copy)?;
     dylib.add_object(program)?;
     dylib.add_object(tests)?;
-    dylib.function::<extern "C" fn() -> i32>("first_failure")?.call_timeout((), TIMEOUT)
+    dylib
+        .function::<extern "C" fn() -> i32>("first_failure")
+        .bind()?
+        .call_with(&CallOptions::new().timeout(TIMEOUT), ())
 }

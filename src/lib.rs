@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  controller: your program          executor: runs the linked code
-//!   function.call(3, 0.5)   =======>  scale(3, 0.5)      a lane: one cache line, there and back
+//!   function.call((3, 0.5)) =======>  scale(3, 0.5)      a lane: one cache line, there and back
 //!   linker                  ------->  code, constants,   a slab: the same pages, mapped in both
 //!                                     data
 //! ```
@@ -13,11 +13,11 @@
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     farcall::executor::run_if_spawned(); // the executor is this program, started again
-//!     let controller = ExecutorBuilder::new().this_program().start()?;
-//!     let dylib = controller.create_dylib("main");
-//!     dylib.add_object(&ObjectFile::parse("scale.o", std::fs::read("scale.o")?)?)?;
-//!     let scale = controller.function::<extern "C" fn(i64, f64) -> f64>(dylib.lookup("scale")?);
-//!     println!("3 * 0.5 = {}", scale.call(3, 0.5)?);
+//!     let executor = ExecutorBuilder::new().this_program().start()?;
+//!     let library = executor.library("main");
+//!     library.add_object(&ObjectFile::parse("scale.o", std::fs::read("scale.o")?)?)?;
+//!     let scale = library.function::<extern "C" fn(i64, f64) -> f64>("scale");
+//!     println!("3 * 0.5 = {}", scale.call((3, 0.5))?);
 //!     Ok(())
 //! }
 //! ```
@@ -29,7 +29,7 @@
 //! |---|---|
 //! | [`controller`] | starting executors, linking objects, calling, sharing memory, replacing functions |
 //! | [`link`] | object files and archives; the linker alone, bytes in and bytes out |
-//! | [`jit`] | dylibs whose symbols are supplied at the first lookup, with names as in LLVM's ORC |
+//! | [`orc`] | dylibs whose symbols are supplied at the first lookup, with names as in LLVM's ORC |
 //! | [`executor`] | being an executor: this program's other half, a served connection, a polled one |
 //! | [`session`] | an executor's session, embedded in a host that decides about threads |
 //! | [`types`] | C types at run time: signatures, values, structures |
@@ -66,7 +66,19 @@ pub mod hostile;
 #[cfg(all(feature = "internals", not(model)))]
 #[doc(hidden)]
 pub mod internals;
-pub mod jit;
+mod jit;
+#[cfg(not(model))]
+pub mod orc {
+    //! LLVM's ORC by its names: sessions of dylibs whose symbols are supplied at the first lookup, and object layers.
+    //!
+    //! [`ExecutionSession`] has the model. It knows no executor: an [`ObjectLayer`] links objects for it into a
+    //! [`Process`](crate::controller::Process). A host that is not written for LLVM's interfaces does best with
+    //! [`Library`](crate::controller::Library).
+
+    pub use crate::controller::layer::object_layer::ObjectLayer;
+    pub use crate::controller::layer::object_sources::{ArchiveMembers, ProcessSymbols};
+    pub use crate::jit::*;
+}
 mod ring;
 #[cfg(any(not(model), shuttle))]
 pub mod session;
@@ -95,9 +107,9 @@ pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
 /// use farcall::controller::ExecutorBuilder;
 ///
 /// farcall::executor::run_if_spawned();
-/// let controller = ExecutorBuilder::new().this_program().start()?;
-/// controller.kill_handle().kill();
-/// let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("the executor is dead");
+/// let process = ExecutorBuilder::new().this_program().start()?.process()?;
+/// process.kill();
+/// let error = process.call(farcall::ExecutorAddr::NULL, &[]).expect_err("the executor is dead");
 /// let death = error.death().expect("the kernel says how");
 /// assert_eq!(death.to_string(), "executor died by SIGKILL");
 /// # Ok::<(), farcall::Error>(())
@@ -117,14 +129,14 @@ pub mod link {
     ///
     /// ```standalone_crate
     /// farcall::executor::run_if_spawned();
-    /// let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
     /// let mut object = farcall::link::ObjectBuilder::new("made by hand");
     /// // lea rax, [rdi + 1]; ret
     /// object.function("next", [0x48, 0x8d, 0x47, 0x01, 0xc3]);
-    /// let dylib = controller.create_dylib("main");
-    /// dylib.add_object(&object.build()?)?;
-    /// let next = controller.function::<extern "C" fn(i64) -> i64>(dylib.lookup("next")?);
-    /// assert_eq!(next.call(41)?, 42);
+    /// let library = executor.library("main");
+    /// library.add_object(&object.build()?)?;
+    /// let next = library.function::<extern "C" fn(i64) -> i64>("next");
+    /// assert_eq!(next.call((41,))?, 42);
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub use farcall_link::ObjectBuilder;
@@ -149,7 +161,7 @@ macro_rules! pages {
             $(
                 // Links between pages: the first definition counts, which is a module here and a file elsewhere.
                 #[doc = "[guide]: guide\n[limits]: limits\n[threading]: threading\n[trust]: trust\n"]
-                #[doc = "[`controller`]: crate::controller\n[`jit`]: crate::jit\n"]
+                #[doc = "[`controller`]: crate::controller\n[`orc`]: crate::orc\n"]
                 #[doc = include_str!($file)]
                 pub mod $name {}
             )*

@@ -6,9 +6,10 @@
 use std::fs;
 use std::path::Path;
 
-use farcall::controller::{ExecutorBuilder, ObjectLayer};
-use farcall::jit::ExecutionSession;
+use farcall::controller::ExecutorBuilder;
 use farcall::link::ObjectFile;
+use farcall::orc::ExecutionSession;
+use farcall::orc::ObjectLayer;
 use farcall_bench::{Machine, Result, TinyObject, tiny_code};
 use plotters::prelude::*;
 
@@ -23,20 +24,20 @@ fn main() -> Result<()> {
     let objects: u32 = args.next().ok_or(usage)?.parse()?;
     let file = args.next().ok_or(usage)?;
 
-    let controller = ExecutorBuilder::new().this_program().start()?;
+    let process = ExecutorBuilder::new().this_program().start()?.process()?;
     let session = ExecutionSession::new();
-    let layer = ObjectLayer::new(&session, &controller);
+    let layer = ObjectLayer::new(&session, &process);
     let dylib = session.create_dylib("main")?;
     let object = TinyObject::new().function("echo", tiny_code::NULL_CALL).variable("data", &[1; 8]);
     let object = ObjectFile::parse("echo.o", object.unwound().bytes())?;
     let mut looks = Vec::new();
     for number in 0..=objects {
         if number.is_multiple_of((objects / LOOKS).max(1)) {
-            looks.push((number, held(controller.pid())?));
+            looks.push((number, held(process.pid())?));
         }
         let tracker = dylib.create_tracker()?;
         layer.add(&tracker, &object)?;
-        controller.call(dylib.lookup("echo")?.address, &[0; 8])?;
+        process.call(dylib.lookup("echo")?.address, &[0; 8])?;
         tracker.remove()?;
     }
     session.end_session()?;

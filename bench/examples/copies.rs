@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, Snapshot};
+use farcall::controller::{ExecutorBuilder, Library, Process, Snapshot};
 use farcall::link::ObjectFile;
 use farcall_bench::{Result, TinyObject};
 use nix::sys::wait::waitpid;
@@ -75,12 +75,13 @@ fn first_store(word: &AtomicU64) -> Result<u64> {
 }
 
 /// A copy that has answered its first call, and the time that took.
-fn copy(snapshot: &Snapshot, dylib: &Dylib) -> Result<(Controller, Duration)> {
+fn copy(snapshot: &Snapshot, dylib: &Library) -> Result<(Process, Duration)> {
     let begun = Instant::now();
     let copy = snapshot.spawn()?;
-    let next = dylib.in_copy(&copy)?.function::<Next>("next")?;
-    assert_eq!(next.call(41)?, 42);
-    Ok((copy, begun.elapsed()))
+    let next = dylib.in_copy(&copy)?.function::<Next>("next").bind()?;
+    assert_eq!(next.call((41,))?, 42);
+    let taken = begun.elapsed();
+    Ok((copy.process()?, taken))
 }
 
 /// The median and the 99th percentile, in microseconds.
@@ -112,13 +113,14 @@ fn main() -> Result<()> {
     farcall::executor::run_if_spawned();
     let rounds: usize = std::env::args().nth(1).map_or(Ok(2000), |text| text.parse())?;
     let mut bare = Bare::start()?;
-    let controller = ExecutorBuilder::new().this_program().start()?;
-    let dylib = controller.create_dylib("main");
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
+    let dylib = executor.library("main");
     let object = TinyObject::new().function("next", NEXT);
     dylib.add_object(&ObjectFile::parse("copies.o", object.bytes())?)?;
     dylib.link()?;
-    let zygote = controller.pid();
-    let snapshot = Snapshot::take(controller)?;
+    let zygote = process.pid();
+    let snapshot = Snapshot::take(executor)?;
 
     let (mut bares, mut copies) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -161,9 +163,9 @@ fn main() -> Result<()> {
     }
     let taken = begun.elapsed();
     let after = [count("/proc/self/task")?, count("/proc/self/fd")?];
-    let private = |copy: &Controller| memory_kib(copy.pid(), "Private_");
+    let private = |copy: &Process| memory_kib(copy.pid(), "Private_");
     let private = kept.iter().map(private).collect::<Result<Vec<_>>>()?;
-    let cpu = |kept: &[Controller]| kept.iter().map(|copy| ticks(copy.pid())).sum::<Result<u64>>();
+    let cpu = |kept: &[Process]| kept.iter().map(|copy| ticks(copy.pid())).sum::<Result<u64>>();
     std::thread::sleep(second);
     let (idle, own) = (cpu(&kept)?, ticks(std::process::id().cast_signed())?);
     std::thread::sleep(5 * second);

@@ -11,7 +11,7 @@ use std::fs;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder, Library, Process};
 use farcall::link::ObjectFile;
 use farcall_bench::{Result, TinyObject, tiny_code};
 
@@ -23,19 +23,20 @@ fn main() -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let [objects, mode, order @ ..] = &args[..] else { return Err(USAGE.into()) };
     let objects: usize = objects.parse()?;
-    let controller = ExecutorBuilder::new().this_program().start()?;
-    let mut meter = Meter::new(&controller, objects);
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
+    let mut meter = Meter::new(&process, objects);
     if *mode == "batch" {
-        return batch(&controller, objects, &mut meter);
+        return batch(&executor, objects, &mut meter);
     }
-    let mut dylibs: Vec<Dylib> = Vec::new();
+    let mut dylibs: Vec<Library> = Vec::new();
     for number in 0..objects {
         if dylibs.is_empty() || *mode == "many" {
-            dylibs.push(controller.create_dylib("main"));
+            dylibs.push(executor.library("main"));
         }
         let dylib = dylibs.last().ok_or("no dylib")?;
         dylib.add_object(&object(number)?)?;
-        controller.call(dylib.lookup(&name(number))?, &[0; 8])?;
+        process.call(dylib.lookup(&name(number))?, &[0; 8])?;
         meter.done("added", number)?;
     }
     if order.first() == Some(&"newest") {
@@ -56,8 +57,8 @@ fn main() -> Result<()> {
 }
 
 /// Adds all objects to a dylib that has a name already, then links them.
-fn batch(controller: &Controller, objects: usize, meter: &mut Meter) -> Result<()> {
-    let dylib = controller.create_dylib("main");
+fn batch(executor: &Executor, objects: usize, meter: &mut Meter) -> Result<()> {
+    let dylib = executor.library("main");
     dylib.define("known", ExecutorAddr::new(0x1000))?;
     for number in 0..objects {
         dylib.add_object(&object(number)?)?;
@@ -88,8 +89,8 @@ struct Meter {
 }
 
 impl Meter {
-    fn new(controller: &Controller, objects: usize) -> Meter {
-        let pids = ["self".to_owned(), controller.pid().to_string()];
+    fn new(process: &Process, objects: usize) -> Meter {
+        let pids = ["self".to_owned(), process.pid().to_string()];
         Meter { pids, objects, last: [Duration::ZERO; 2] }
     }
 

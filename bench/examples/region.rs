@@ -10,7 +10,8 @@
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Access, ExecutorBuilder, Region};
+use farcall::controller::ExecutorBuilder;
+use farcall::controller::region::{Access, Region};
 use farcall::link::ObjectFile;
 use farcall_bench::{Result, TinyObject};
 use memmap2::MmapMut;
@@ -57,11 +58,12 @@ fn main() -> Result<()> {
     let bytes = args.next().map_or(Ok(64), |text| text.parse::<u64>())? << 20;
     let count = usize::try_from(bytes)? / 8;
 
-    let controller = ExecutorBuilder::new().this_program().start()?;
-    let dylib = controller.create_dylib("region");
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
+    let dylib = executor.library("region");
     let object = TinyObject::new().function("change", CHANGE);
     dylib.add_object(&ObjectFile::parse("region.o", object.bytes())?)?;
-    let far = controller.function::<RemoteChange>(dylib.lookup("change")?);
+    let far = dylib.function::<RemoteChange>("change").bind()?;
     let mut code = MmapMut::map_anon(CHANGE.len())?;
     code.copy_from_slice(CHANGE);
     let code = code.make_exec()?;
@@ -70,7 +72,7 @@ fn main() -> Result<()> {
 
     let (shared, lone) =
         (Region::new(bytes, Access::ReadWrite)?, Region::new(bytes, Access::ReadWrite)?);
-    let attached = controller.attach(&shared)?;
+    let attached = process.attach(&shared)?;
     // SAFETY: linked code writes only while this thread waits for it, and no other code uses either region.
     let [shared, lone] =
         [&shared, &lone].map(|region| unsafe { region.slice_mut::<u64>(0, count) });
@@ -86,7 +88,7 @@ fn main() -> Result<()> {
         for turn in 0..3 {
             let way = (turn + round) % 3;
             let (times, sum) = match way {
-                0 => steps(shared, seed, |_| far.call(attached.address(), count as u64))?,
+                0 => steps(shared, seed, |_| far.call((attached.address(), count as u64)))?,
                 1 => steps(lone, seed, in_process)?,
                 _ => steps(&mut private, seed, in_process)?,
             };

@@ -26,9 +26,10 @@ const BAR: f64 = 1.5;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     farcall::executor::run_if_spawned(); // this program is its own executor
-    let controller = ExecutorBuilder::new().this_program().start()?;
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
     let mut near = JITModule::new(JITBuilder::new(default_libcall_names())?);
-    let mut far = FarcallModule::new(FarcallBuilder::new(&controller, default_libcall_names())?);
+    let mut far = FarcallModule::new(FarcallBuilder::new(&executor, default_libcall_names())?);
     let mut is_met = true;
     println!("functions  cranelift-jit  farcall  (us, median)");
     for (functions, turns) in [(1, 2_000), (200, 50)] {
@@ -46,8 +47,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             let begun = Instant::now();
             let last = define(&mut far, functions)?;
             far.finalize_definitions()?;
-            let formula = controller.function::<Formula>(far.get_finalized_function(last)?);
-            let far_result = formula.call(1.0, 2.0, 3.0)?;
+            let formula = process.function::<Formula>(far.get_finalized_function(last)?);
+            let far_result = formula.call((1.0, 2.0, 3.0))?;
             let far_time = begun.elapsed();
 
             assert_eq!(near_result.to_bits(), far_result.to_bits());

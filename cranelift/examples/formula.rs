@@ -31,21 +31,22 @@ fn define(module: &mut impl Module, factor: f64) -> Result<FuncId, Failure> {
 
 fn main() -> Result<(), Failure> {
     farcall::executor::run_if_spawned();
-    let controller = ExecutorBuilder::new().this_program().start()?;
-    let mut builder = FarcallBuilder::new(&controller, default_libcall_names())?;
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
+    let mut builder = FarcallBuilder::new(&executor, default_libcall_names())?;
     builder.hotswap(true); // functions may be redefined
     let mut module = FarcallModule::new(builder);
 
     let id = define(&mut module, 2.0)?;
     module.finalize_definitions()?;
     let formula = module.get_finalized_function(id)?;
-    let formula = controller.function::<extern "C" fn(f64) -> f64>(formula);
-    println!("{}", formula.call(21.0)?);
+    let formula = process.function::<extern "C" fn(f64) -> f64>(formula);
+    println!("{}", formula.call((21.0,))?);
 
     module.prepare_for_function_redefine(id)?;
     define(&mut module, 3.0)?;
     module.finalize_definitions()?;
-    println!("{}", formula.call(21.0)?);
+    println!("{}", formula.call((21.0,))?);
     module.free_function(id)?;
     Ok(())
 }

@@ -10,8 +10,8 @@ use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_module::{ModuleError, ModuleResult};
 use farcall::ExecutorAddr;
-use farcall::controller::Controller;
 use farcall::controller::plugin::ObjectPlugin;
+use farcall::controller::{Executor, Process};
 use target_lexicon::{Architecture, BinaryFormat};
 
 /// Says which symbol is a library call of Cranelift's.
@@ -23,19 +23,20 @@ pub(crate) type LibcallNames = Box<dyn Fn(LibCall) -> String + Send + Sync>;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
 /// use cranelift_module::default_libcall_names;
 /// use farcall_cranelift::{FarcallBuilder, FarcallModule};
 ///
 /// let flags = [("opt_level", "speed")];
-/// let mut builder = FarcallBuilder::with_flags(&controller, &flags, default_libcall_names())?;
+/// let mut builder = FarcallBuilder::with_flags(&executor, &flags, default_libcall_names())?;
 /// builder.name("calculator").hotswap(true);
 /// let module = FarcallModule::new(builder);
 /// # drop(module);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FarcallBuilder {
-    pub(crate) controller: Controller,
+    pub(crate) executor: Executor,
+    pub(crate) process: Process,
     pub(crate) isa: OwnedTargetIsa,
     pub(crate) libcall_names: LibcallNames,
     pub(crate) symbols: HashMap<String, ExecutorAddr>,
@@ -51,8 +52,8 @@ impl FarcallBuilder {
     /// # Errors
     ///
     /// When Cranelift does not support this machine.
-    pub fn new(controller: &Controller, libcall_names: LibcallNames) -> ModuleResult<Self> {
-        Self::with_flags(controller, &[], libcall_names)
+    pub fn new(executor: &Executor, libcall_names: LibcallNames) -> ModuleResult<Self> {
+        Self::with_flags(executor, &[], libcall_names)
     }
 
     /// The same, with flags of Cranelift such as `("opt_level", "speed")`.
@@ -61,7 +62,7 @@ impl FarcallBuilder {
     ///
     /// When Cranelift does not know a flag or its value, or does not support this machine.
     pub fn with_flags(
-        controller: &Controller,
+        executor: &Executor,
         flags: &[(&str, &str)],
         libcall_names: LibcallNames,
     ) -> ModuleResult<Self> {
@@ -77,16 +78,16 @@ impl FarcallBuilder {
             ModuleError::Backend(anyhow!("Cranelift does not support this machine: {why}"))
         })?;
         let isa = native.finish(settings::Flags::new(builder))?;
-        Self::with_isa(controller, isa, libcall_names)
+        Self::with_isa(executor, isa, libcall_names)
     }
 
     /// A builder for a target of the caller's, position-independent or not.
     ///
     /// # Errors
     ///
-    /// When the target is not x86-64 with ELF objects.
+    /// When the target is not x86-64 with ELF objects, or the executor has no process.
     pub fn with_isa(
-        controller: &Controller,
+        executor: &Executor,
         isa: OwnedTargetIsa,
         libcall_names: LibcallNames,
     ) -> ModuleResult<Self> {
@@ -97,8 +98,10 @@ impl FarcallBuilder {
                 "target {triple}: the executor runs code for x86-64 with ELF objects"
             )));
         }
+        let process = executor.process().map_err(|error| ModuleError::Backend(error.into()))?;
         Ok(Self {
-            controller: controller.clone(),
+            executor: executor.clone(),
+            process,
             isa,
             libcall_names,
             symbols: HashMap::new(),

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use cranelift_codegen::entity::EntityRef;
 use cranelift_codegen::ir::KnownSymbol;
 use cranelift_module::{DataId, FuncId, Linkage, ModuleError, ModuleRelocTarget, ModuleResult};
-use farcall::controller::Dylib;
+use farcall::controller::Library;
 use farcall::link::{External, ObjectFile};
 use farcall::{AddrRange, ExecutorAddr};
 use object::SymbolKind;
@@ -153,7 +153,7 @@ impl FarcallModule {
 
     fn free(&mut self, id: ItemId) -> ModuleResult<()> {
         self.linked(id)?;
-        let (hotswap, controller) = (self.hotswap, self.controller.clone());
+        let (hotswap, process) = (self.hotswap, self.process.clone());
         let item = self.item_mut(id)?;
         // A new definition that waits is no replacement any more, and stays.
         item.is_replaceable = false;
@@ -165,7 +165,7 @@ impl FarcallModule {
             (Some(stub), None) => stub.redirect(ExecutorAddr::NULL).map(drop),
             // Calls may still be in functions of the batch that were freed before.
             (None, Some(batch)) if hotswap => {
-                controller.create_redirectable(ExecutorAddr::NULL).and_then(|stub| {
+                process.create_redirectable(ExecutorAddr::NULL).and_then(|stub| {
                     let outcome = stub.redirect_and_remove(ExecutorAddr::NULL, batch).map(drop);
                     stub.remove();
                     outcome
@@ -180,7 +180,7 @@ impl FarcallModule {
     fn link(
         &mut self,
         definitions: &[Definition],
-    ) -> ModuleResult<(Dylib, Vec<(Place, AddrRange)>)> {
+    ) -> ModuleResult<(Library, Vec<(Place, AddrRange)>)> {
         if self.hotswap {
             self.make_stubs(definitions)?;
         }
@@ -188,9 +188,9 @@ impl FarcallModule {
         let resolve = |target: &ModuleRelocTarget| self.resolve(target, &mut externals);
         let object = object_file::write(&*self.isa, definitions, resolve)?;
         let link = || -> farcall::Result<_> {
-            let dylib = self.controller.create_dylib(&*self.name);
+            let dylib = self.executor.library(&*self.name);
             for plugin in &self.plugins {
-                dylib.add_plugin(Arc::clone(plugin));
+                dylib.add_plugin(Arc::clone(plugin)).expect("added");
             }
             for (name, external) in &externals {
                 dylib.define(name, *external)?;
@@ -220,7 +220,7 @@ impl FarcallModule {
     fn make_stubs(&mut self, definitions: &[Definition]) -> ModuleResult<()> {
         for definition in definitions.iter().filter(|one| one.kind == Kind::Code) {
             if self.item(definition.id)?.stub.is_none() {
-                let stub = self.controller.create_redirectable(ExecutorAddr::NULL);
+                let stub = self.process.create_redirectable(ExecutorAddr::NULL);
                 let stub = stub.map_err(|error| ModuleError::Backend(error.into()))?;
                 self.item_mut(definition.id)?.stub = Some(stub);
             }
@@ -229,7 +229,11 @@ impl FarcallModule {
     }
 
     /// Notes where the batch is, and redirects stubs to it.
-    fn install(&mut self, batch: &Arc<Dylib>, placed: Vec<(Place, AddrRange)>) -> ModuleResult<()> {
+    fn install(
+        &mut self,
+        batch: &Arc<Library>,
+        placed: Vec<(Place, AddrRange)>,
+    ) -> ModuleResult<()> {
         for (place, range) in placed {
             let is_thread_local = place.kind.is_thread_local();
             let item = self.item_mut(place.id)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cranelift_module::{DataId, FuncId};
 use farcall::AddrRange;
-use farcall::controller::Dylib;
+use farcall::controller::Library;
 use farcall::controller::hotswap::Redirectable;
 
 /// A function or data object.
@@ -26,7 +26,7 @@ pub(crate) struct Linked {
     pub(crate) range: AddrRange,
     pub(crate) is_thread_local: bool,
     /// The link of all that was finalized together. The last owner removes it.
-    pub(crate) batch: Arc<Dylib>,
+    pub(crate) batch: Arc<Library>,
 }
 
 impl Item {

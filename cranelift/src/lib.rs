@@ -1,7 +1,7 @@
 //! Cranelift's [`Module`](cranelift_module::Module) with its code in another process.
 //!
 //! [`FarcallModule`] has the functions of `cranelift_jit::JITModule`. A program that uses that changes the line that makes the
-//! module, and calls its functions through [`Controller::function`](farcall::controller::Controller::function).
+//! module, and calls its functions through [`Process::function`](farcall::controller::Process::function).
 //!
 //! | task | function |
 //! |---|---|

@@ -15,8 +15,8 @@ use cranelift_module::{
     ModuleError, ModuleReloc, ModuleResult,
 };
 use farcall::ExecutorAddr;
-use farcall::controller::Controller;
 use farcall::controller::plugin::ObjectPlugin;
+use farcall::controller::{Executor, Process};
 
 use crate::builder::{FarcallBuilder, LibcallNames};
 use crate::definition::Definition;
@@ -40,8 +40,8 @@ use crate::item::{Item, ItemId};
 /// use farcall::controller::ExecutorBuilder;
 /// use farcall_cranelift::{FarcallBuilder, FarcallModule};
 ///
-/// let controller = ExecutorBuilder::new().this_program().start()?;
-/// let mut module = FarcallModule::new(FarcallBuilder::new(&controller, default_libcall_names())?);
+/// let executor = ExecutorBuilder::new().this_program().start()?;
+/// let mut module = FarcallModule::new(FarcallBuilder::new(&executor, default_libcall_names())?);
 ///
 /// let mut context = module.make_context();
 /// context.func.signature = module.make_signature();
@@ -56,12 +56,13 @@ use crate::item::{Item, ItemId};
 /// module.finalize_definitions()?;
 ///
 /// let address = module.get_finalized_function(answer)?;
-/// let answer = controller.function::<extern "C" fn() -> i64>(address);
-/// assert_eq!(answer.call()?, 42);
+/// let answer = executor.process()?.function::<extern "C" fn() -> i64>(address);
+/// assert_eq!(answer.call(())?, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FarcallModule {
-    pub(crate) controller: Controller,
+    pub(crate) executor: Executor,
+    pub(crate) process: Process,
     pub(crate) isa: OwnedTargetIsa,
     pub(crate) libcall_names: LibcallNames,
     pub(crate) symbols: HashMap<String, ExecutorAddr>,
@@ -79,10 +80,19 @@ impl FarcallModule {
     /// An empty module. Sends no message.
     #[must_use]
     pub fn new(builder: FarcallBuilder) -> Self {
-        let FarcallBuilder { controller, isa, libcall_names, symbols, plugins, name, hotswap } =
-            builder;
+        let FarcallBuilder {
+            executor,
+            process,
+            isa,
+            libcall_names,
+            symbols,
+            plugins,
+            name,
+            hotswap,
+        } = builder;
         Self {
-            controller,
+            executor,
+            process,
             isa,
             libcall_names,
             symbols,
@@ -96,10 +106,10 @@ impl FarcallModule {
         }
     }
 
-    /// The session with the executor.
+    /// The process that has the module's code.
     #[must_use]
-    pub fn controller(&self) -> &Controller {
-        &self.controller
+    pub fn process(&self) -> &Process {
+        &self.process
     }
 
     pub(crate) fn item(&self, id: ItemId) -> ModuleResult<&Item> {

@@ -6,9 +6,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use farcall::controller::region::{Access, AttachedRegion, Region};
 use farcall::controller::{
-    Access, AttachedRegion, Confinement, Controller, Dylib, ExecutorBuilder, Function, Region,
-    Snapshot,
+    CallOptions, Confinement, Executor, ExecutorBuilder, Function, Library, Snapshot,
 };
 use farcall::link::{Archive, ObjectFile};
 use farcall::{Death, Error, ErrorKind, ExecutorAddr, Result};
@@ -74,7 +74,7 @@ pub(crate) struct Target {
 enum Origin {
     Snapshot {
         snapshot: Snapshot,
-        dylib: Box<Dylib>,
+        dylib: Box<Library>,
         _attached: AttachedRegion,
     },
     /// There is no snapshot, for this reason. Each process links the objects anew.
@@ -83,7 +83,7 @@ enum Origin {
 
 /// A process that runs the target.
 struct Process {
-    controller: Controller,
+    executor: Executor,
     run: Function<Run>,
     executions: u64,
     /// `None` for a copy, which has what its origin had.
@@ -95,8 +95,8 @@ impl Target {
     pub(crate) fn start(recipe: Recipe) -> Result<Self> {
         let bytes = input_end(&recipe) + PAGE_BYTES;
         let region = Region::new(bytes as u64, Access::ReadWrite)?;
-        let (controller, dylib, attached, counters) = link(&recipe, &region)?;
-        let (origin, process) = match Snapshot::take(controller) {
+        let (executor, dylib, attached, counters) = link(&recipe, &region)?;
+        let (origin, process) = match Snapshot::take(executor) {
             Ok(snapshot) => {
                 (Origin::Snapshot { snapshot, dylib: Box::new(dylib), _attached: attached }, None)
             }
@@ -136,7 +136,10 @@ impl Target {
             Some(process) => process,
             None => self.next()?,
         };
-        match process.run.call_timeout((input.len() as u64,), self.recipe.timeout) {
+        match process
+            .run
+            .call_with(&CallOptions::new().timeout(self.recipe.timeout), (input.len() as u64,))
+        {
             Ok(result) => {
                 process.executions += 1;
                 self.process = Some(process);
@@ -144,9 +147,9 @@ impl Target {
                 Ok(if result == -1 { End::Rejected } else { End::Returned })
             }
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                process.controller.kill_handle().kill();
+                process.executor.kill();
                 // It has ended when this returns, so it writes no counters of the next execution.
-                process.controller.close();
+                process.executor.close();
                 self.region.read_into(0, edges);
                 Ok(End::Late)
             }
@@ -171,13 +174,13 @@ impl Target {
 
     fn next(&self) -> Result<Process> {
         let Origin::Snapshot { snapshot, dylib, .. } = &self.origin else {
-            let (controller, dylib, attached, _) = link(&self.recipe, &self.region)?;
-            let run = dylib.function::<Run>("farcall_fuzz_run")?;
-            return Ok(Process { controller, run, executions: 0, _attached: Some(attached) });
+            let (executor, dylib, attached, _) = link(&self.recipe, &self.region)?;
+            let run = dylib.function::<Run>("farcall_fuzz_run").bind()?;
+            return Ok(Process { executor, run, executions: 0, _attached: Some(attached) });
         };
-        let controller = snapshot.spawn()?;
-        let run = dylib.in_copy(&controller)?.function::<Run>("farcall_fuzz_run")?;
-        Ok(Process { controller, run, executions: 0, _attached: None })
+        let executor = snapshot.spawn()?;
+        let run = dylib.in_copy(&executor)?.function::<Run>("farcall_fuzz_run").bind()?;
+        Ok(Process { executor, run, executions: 0, _attached: None })
     }
 }
 
@@ -187,30 +190,30 @@ fn input_end(recipe: &Recipe) -> usize {
 }
 
 /// Links the target into a new executor, and lets it initialize itself. Also returns the number of counters.
-fn link(recipe: &Recipe, region: &Region) -> Result<(Controller, Dylib, AttachedRegion, usize)> {
+fn link(recipe: &Recipe, region: &Region) -> Result<(Executor, Library, AttachedRegion, usize)> {
     let confinement = Confinement::isolated().allow_missing();
     let confinement =
         confinement.memory_bytes_max(recipe.memory_bytes_max.saturating_add(COPY_BYTES));
-    let controller = ExecutorBuilder::new().this_program().confine(confinement).start()?;
-    let attached = controller.attach(region)?;
-    let dylib = controller.create_dylib("target");
+    let executor = ExecutorBuilder::new().this_program().confine(confinement).start()?;
+    let attached = executor.process()?.attach(region)?;
+    let dylib = executor.library("target");
     dylib.add_object(&ObjectFile::parse("runtime.o", RUNTIME)?)?;
     for object in &recipe.objects {
         dylib.add_object(object)?;
     }
     for archive in &recipe.archives {
-        dylib.add_archive(archive);
+        dylib.add_archive(archive)?;
     }
     for library in &recipe.libraries {
-        dylib.add_library(library);
+        dylib.add_library(library)?;
     }
     dylib.initialize()?;
-    let start = dylib.function::<Start>("farcall_fuzz_start")?;
+    let start = dylib.function::<Start>("farcall_fuzz_start").bind()?;
     let end = ExecutorAddr::new(attached.address().get() + input_end(recipe) as u64);
     let arguments = (attached.address(), COUNTERS_MAX as u64, end);
-    let counters = start.call_timeout(arguments, START_TIMEOUT)?;
+    let counters = start.call_with(&CallOptions::new().timeout(START_TIMEOUT), arguments)?;
     match usize::try_from(counters) {
-        Ok(counters @ 2..=COUNTERS_MAX) => Ok((controller, dylib, attached, counters)),
+        Ok(counters @ 2..=COUNTERS_MAX) => Ok((executor, dylib, attached, counters)),
         Ok(1) => Err(Error::new(
             ErrorKind::InvalidArgument,
             "the target counts no edges: compile it by clang with -fsanitize-coverage=trace-pc-guard",

@@ -4,7 +4,7 @@ pub(crate) mod comparison;
 
 use std::sync::Arc;
 
-use farcall::controller::HeapBlock;
+use farcall::controller::region::HeapBlock;
 use farcall::types::{Pointee, Signature, Value};
 use farcall::{Error, ExecutorAddr};
 use pyo3::exceptions::{PyTypeError, PyValueError};

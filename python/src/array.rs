@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use farcall::controller::{Access, HeapBlock, Region, RegionHeap};
+use farcall::controller::region::{Access, HeapBlock, Region, RegionHeap};
 use farcall::{Error, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -8,7 +8,7 @@ pub(crate) mod exit;
 use std::cell::RefCell;
 
 use farcall::Result;
-use farcall::controller::Handler;
+use farcall::controller::handler::Handler;
 use farcall::types::{Signature, Value};
 use pyo3::exceptions::PyReferenceError;
 use pyo3::prelude::*;

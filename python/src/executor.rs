@@ -2,15 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use farcall::controller::{
-    Confinement, Controller, ExecutorBuilder, Pool, ProcessSymbols, RestartPolicy, Supervised,
-    SupervisedDylib, WeakController,
-};
-use farcall::jit::ExecutionSession;
+use farcall::controller::{self, Confinement, ExecutorBuilder, Library, Process, RestartPolicy};
+use farcall::orc::{ExecutionSession, ProcessSymbols};
 use farcall::types::Declarations;
-use farcall::{Error, ErrorKind, ExecutorAddr, Result};
+use farcall::{ExecutorAddr, Result};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
@@ -20,14 +17,9 @@ use crate::callback::definitions::Definitions;
 use crate::error;
 use crate::wait::seconds;
 
-/// How long a killed process may take to end.
-const KILL_TIME: Duration = Duration::from_secs(10);
-
 /// The state that the objects of one `Executor` share.
 pub(crate) struct Shared {
-    executors: Executors,
-    /// The sessions of executors that were started, the latest ones at the end.
-    sessions: Arc<Mutex<Vec<WeakController>>>,
+    executor: controller::Executor,
     heap: OnceLock<Heap>,
     heap_bytes: u64,
     /// Held while the heap is made.
@@ -37,18 +29,9 @@ pub(crate) struct Shared {
     is_closed: AtomicBool,
 }
 
-/// One executor that all threads use at the same time, or several that each run one call at a time.
-enum Executors {
-    One(Supervised),
-    Several(Pool),
-}
-
 impl Shared {
-    pub(crate) fn create_dylib(&self, name: String) -> SupervisedDylib {
-        match &self.executors {
-            Executors::One(one) => one.create_dylib(name),
-            Executors::Several(pool) => pool.create_dylib(name),
-        }
+    pub(crate) fn library(&self, name: String) -> Library {
+        self.executor.library(name)
     }
 
     /// The timeout of calls that are given none.
@@ -90,54 +73,15 @@ impl Shared {
         let _making = self.heap_making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.heap.get().is_none() {
             let heap = Heap::new(self.heap_bytes)?;
-            match &self.executors {
-                Executors::One(one) => one.attach(heap.region().clone())?,
-                Executors::Several(pool) => pool.attach(heap.region().clone())?,
-            }
+            self.executor.attach(heap.region().clone())?;
             let _ = self.heap.set(heap);
         }
         self.heap.get().ok_or_else(|| farcall::Error::other("no memory for arrays"))
     }
 
-    /// The sessions that are not over.
-    fn sessions(&self) -> Vec<Controller> {
-        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = sessions.iter().filter_map(WeakController::upgrade);
-        open.filter(|session| !session.has_ended()).collect()
-    }
-
-    fn kill(&self) {
-        self.sessions().iter().for_each(|session| session.kill_handle().kill());
-    }
-
-    /// Kills the executors, and starts the next ones.
-    ///
-    /// # Errors
-    ///
-    /// As for the start of an executor; when a killed process does not end.
-    fn restart(&self) -> Result<()> {
-        let killed = self.sessions();
-        self.kill();
-        let end = Instant::now() + KILL_TIME;
-        while killed.iter().any(|session| !session.has_ended()) {
-            if Instant::now() >= end {
-                let message = format!("a killed executor has not ended in {KILL_TIME:?}");
-                return Err(Error::new(ErrorKind::Timeout, message));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        match &self.executors {
-            Executors::One(one) => one.controller().map(drop),
-            Executors::Several(pool) => {
-                let mut all = (0..pool.executors()).filter_map(|number| pool.executor(number));
-                all.try_for_each(|one| one.controller().map(drop))
-            }
-        }
-    }
-
     fn close(&self) {
         if !self.is_closed.swap(true, Ordering::Relaxed) {
-            self.sessions().iter().for_each(Controller::close);
+            self.executor.close();
         }
     }
 }
@@ -210,11 +154,11 @@ impl Executor {
         // A call that no thread waits for any more would keep the later ones waiting.
         let policy = RestartPolicy::new().kill_on_timeout();
         let policy = if standby { policy.standby() } else { policy };
-        let started = py.detach(|| start(&builder, policy, processes));
-        let (executors, sessions) = started.map_err(|error| error::raise(py, &error))?;
+        let builder = builder.restart(policy).processes(processes);
+        let started = py.detach(|| start(&builder));
+        let executor = started.map_err(|error| error::raise(py, &error))?;
         let shared = Shared {
-            executors,
-            sessions,
+            executor,
             heap: OnceLock::new(),
             heap_bytes: arrays,
             heap_making: Mutex::default(),
@@ -249,19 +193,19 @@ impl Executor {
         let end = address.checked_add(bytes).map(ExecutorAddr::new);
         let end = end.ok_or_else(|| PyValueError::new_err("past the end of memory"))?;
         let ranges = [farcall::AddrRange { start, end }];
-        self.read(py, |controller| controller.memory_access().read_buffers(&ranges))
+        self.read(py, |process| process.memory_access().read_buffers(&ranges))
     }
 
     /// Reads a text of the only executor, up to its zero.
     fn text_at(&self, py: Python<'_>, address: u64) -> PyResult<Vec<u8>> {
         let addresses = [ExecutorAddr::new(address)];
-        self.read(py, |controller| controller.memory_access().read_strings(&addresses))
+        self.read(py, |process| process.memory_access().read_strings(&addresses))
     }
 
     /// The processes of executors that run now.
     #[getter]
     fn pids(&self) -> Vec<i32> {
-        self.shared.sessions().iter().map(Controller::pid).collect()
+        self.shared.executor.pids()
     }
 
     #[getter]
@@ -273,14 +217,14 @@ impl Executor {
     /// process, with the same contents.
     fn kill(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.check_open()?;
-        py.detach(|| self.shared.kill());
+        py.detach(|| self.shared.executor.kill());
         Ok(())
     }
 
     /// As `kill`, and starts the next processes now.
     fn restart(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.check_open()?;
-        py.detach(|| self.shared.restart()).map_err(|error| error::raise(py, &error))
+        py.detach(|| self.shared.executor.restart()).map_err(|error| error::raise(py, &error))
     }
 
     /// Ends the executors. Calls under way fail, later ones are refused. Arrays stay.
@@ -293,65 +237,42 @@ impl Executor {
     fn read(
         &self,
         py: Python<'_>,
-        read: impl FnOnce(&Controller) -> Result<Vec<Vec<u8>>> + Send,
+        read: impl FnOnce(&Process) -> Result<Vec<Vec<u8>>> + Send,
     ) -> PyResult<Vec<u8>> {
         self.shared.check_open()?;
-        let Executors::One(one) = &self.shared.executors else {
+        if self.shared.executor.processes() > 1 {
             return Err(PyValueError::new_err("an address means nothing among several processes"));
-        };
-        let found = py.detach(|| read(&one.controller()?));
+        }
+        let found = py.detach(|| read(&self.shared.executor.process()?));
         let found = found.map_err(|error| error::raise(py, &error))?;
         Ok(found.into_iter().next().unwrap_or_default())
     }
 }
 
 /// Starts executors that write each line at once, and that Ctrl-C at a terminal does not end.
-fn start(
-    builder: &ExecutorBuilder,
-    policy: RestartPolicy,
-    processes: usize,
-) -> Result<(Executors, Arc<Mutex<Vec<WeakController>>>)> {
-    let sessions = Arc::<Mutex<Vec<WeakController>>>::default();
-    let known = Arc::clone(&sessions);
-    let establish = move |controller: &Controller| {
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|session| session.upgrade().is_some_and(|session| !session.has_ended()));
-        known.push(controller.downgrade());
-        drop(known);
-        prepare(controller)
-    };
-    let executors = match processes {
-        1 => {
-            let one = builder.supervise(policy)?;
-            one.establish(establish)?;
-            Executors::One(one)
-        }
-        several => {
-            let pool = builder.pool(several, policy)?;
-            pool.establish(establish)?;
-            Executors::Several(pool)
-        }
-    };
-    Ok((executors, sessions))
+fn start(builder: &ExecutorBuilder) -> Result<controller::Executor> {
+    let executor = builder.start()?;
+    executor.establish(prepare)?;
+    Ok(executor)
 }
 
 /// Makes the executor's C library write lines when they end, and the process ignore SIGINT, which a terminal sends to all processes.
-fn prepare(controller: &Controller) -> Result<()> {
+fn prepare(process: &Process) -> Result<()> {
     const SIGINT: i32 = 2;
     const SIG_IGN: u64 = 1;
     const LINES: i32 = 1;
     let session = ExecutionSession::new();
     let symbols = session.create_dylib("process")?;
-    symbols.add_generator(ProcessSymbols::new(controller))?;
+    symbols.add_generator(ProcessSymbols::new(process))?;
     let found = symbols.lookup_all(["signal", "stdout", "setvbuf"])?;
     let address = |name: &str| found.get(name).map_or(ExecutorAddr::NULL, |symbol| symbol.address);
-    let signal = controller.function::<extern "C" fn(i32, u64) -> u64>(address("signal"));
-    signal.call(SIGINT, SIG_IGN)?;
-    let stdout = controller.memory_access().read::<u64>(&[address("stdout")])?;
+    let signal = process.function::<extern "C" fn(i32, u64) -> u64>(address("signal"));
+    signal.call((SIGINT, SIG_IGN))?;
+    let stdout = process.memory_access().read::<u64>(&[address("stdout")])?;
     type SetBuffer = extern "C" fn(ExecutorAddr, ExecutorAddr, i32, u64) -> i32;
-    let set_buffer = controller.function::<SetBuffer>(address("setvbuf"));
+    let set_buffer = process.function::<SetBuffer>(address("setvbuf"));
     for stream in stdout {
-        set_buffer.call(ExecutorAddr::new(stream), ExecutorAddr::NULL, LINES, 0)?;
+        set_buffer.call((ExecutorAddr::new(stream), ExecutorAddr::NULL, LINES, 0))?;
     }
     session.end_session()
 }

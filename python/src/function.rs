@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Dylib, SupervisedFunction};
+use farcall::controller::{self, Executor};
 use farcall::types::{Signature, Type, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use crate::callback::definitions::Definitions;
 use crate::executor::Shared;
 use crate::prototype::{Parameter, Prototype};
 use crate::value::to_python;
-use crate::wait::{self, Called, Cancellation, seconds};
+use crate::wait::{self, Cancellation, seconds};
 use crate::{callback, error, future};
 
 /// A C function. Calling it waits for its result, without the interpreter's lock. Any thread may call it.
@@ -26,7 +26,7 @@ use crate::{callback, error, future};
 pub(crate) struct Function {
     shared: Arc<Shared>,
     definitions: Py<Definitions>,
-    function: SupervisedFunction<Signature>,
+    function: controller::Function<Signature>,
     prototype: Arc<Prototype>,
 }
 
@@ -40,10 +40,10 @@ impl Function {
         py: Python<'_>,
         shared: Arc<Shared>,
         definitions: Py<Definitions>,
-        function: SupervisedFunction<Signature>,
+        function: controller::Function<Signature>,
         prototype: Prototype,
     ) -> PyResult<Self> {
-        py.detach(|| function.present()).map_err(|error| error::raise(py, &error))?;
+        py.detach(|| function.bind()).map_err(|error| error::raise(py, &error))?;
         Ok(Self { shared, definitions, function, prototype: Arc::new(prototype) })
     }
 
@@ -56,14 +56,15 @@ impl Function {
         cancellation: Option<&Cancellation>,
     ) -> PyResult<Value> {
         let callbacks = std::mem::take(&mut arguments.callbacks);
-        let present = py.detach(|| self.function.present());
+        let present = py.detach(|| self.function.bind());
         let present = present.map_err(|error| error::raise(py, &error))?;
-        let controller = present.controller();
+        let process = present.process().map_err(|error| error::raise(py, &error))?;
+        let executor = Executor::from(&process);
         let mut defined = Vec::new();
         for Callback { position, signature, function } in callbacks {
             let handler = callback::handler(&signature, Kept::Here(function));
-            let define = |handler| -> farcall::Result<(Dylib, ExecutorAddr)> {
-                let dylib = controller.create_dylib("callback");
+            let define = |handler| -> farcall::Result<(controller::Library, ExecutorAddr)> {
+                let dylib = executor.library("callback");
                 dylib.define_handler("callback", handler)?;
                 let address = dylib.lookup("callback")?;
                 Ok((dylib, address))
@@ -73,8 +74,7 @@ impl Function {
             arguments.values[position] = Value::Pointer(address);
             defined.push(dylib);
         }
-        let called = Called::Present(&present);
-        let result = wait::call(py, &called, &arguments.values, timeout, cancellation);
+        let result = wait::call(py, &present, &arguments.values, timeout, cancellation);
         // An executor that has died has nothing to clear.
         py.detach(|| defined.iter().for_each(|dylib| drop(dylib.clear())));
         result
@@ -89,8 +89,7 @@ impl Function {
     ) -> PyResult<Py<PyAny>> {
         let arguments = Arguments::read(&self.shared, &self.prototype, arguments)?;
         let value = if arguments.callbacks.is_empty() {
-            let called = Called::Supervised(&self.function);
-            wait::call(py, &called, &arguments.values, timeout, cancellation)?
+            wait::call(py, &self.function, &arguments.values, timeout, cancellation)?
         } else {
             self.call_with_callbacks(py, arguments, timeout, cancellation)?
         };

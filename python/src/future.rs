@@ -8,7 +8,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 
-use farcall::controller::{PendingCall, SupervisedFunction};
+use farcall::controller::Function;
+use farcall::controller::calls::PendingCall;
 use farcall::types::{Signature, Value};
 use farcall::{Error, Result};
 use pyo3::prelude::*;
@@ -39,7 +40,7 @@ struct Task {
 /// The exception for a call that cannot be submitted.
 pub(crate) fn submit(
     py: Python<'_>,
-    function: &SupervisedFunction<Signature>,
+    function: &Function<Signature>,
     prototype: &Arc<Prototype>,
     arguments: Arguments,
     objects: &Bound<'_, PyTuple>,

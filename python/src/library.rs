@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use farcall::controller::SupervisedDylib;
-use farcall::link::{Archive, LinkGraph, ObjectFile};
+use farcall::controller;
+use farcall::link::{Archive, ObjectFile};
 use farcall::types::Declarations;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -24,32 +24,7 @@ pub(crate) struct Library {
     definitions: Py<Definitions>,
     /// The numbers of the functions of Python that it defines.
     defined: Mutex<Vec<usize>>,
-    dylib: SupervisedDylib,
-    objects: Mutex<Objects>,
-}
-
-/// The objects of a library, linked for comparison only: a dylib that refuses an object drops those added since its last link.
-#[derive(Default)]
-struct Objects {
-    graph: LinkGraph,
-    added: Vec<ObjectFile>,
-}
-
-impl Objects {
-    /// Adds an object.
-    ///
-    /// # Errors
-    ///
-    /// When it defines a name that another one defines; it is not added then.
-    fn add(&mut self, object: &ObjectFile) -> farcall::Result<()> {
-        if let Err(error) = self.graph.add_object(object) {
-            self.graph = LinkGraph::new();
-            self.added.iter().try_for_each(|object| self.graph.add_object(object))?;
-            return Err(error);
-        }
-        self.added.push(object.clone());
-        Ok(())
-    }
+    library: controller::Library,
 }
 
 impl Library {
@@ -62,10 +37,10 @@ impl Library {
     fn apart(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&SupervisedDylib) -> farcall::Result<()> + Send,
+        work: impl FnOnce(&controller::Library) -> farcall::Result<()> + Send,
     ) -> PyResult<()> {
         self.shared.check_open()?;
-        py.detach(|| work(&self.dylib)).map_err(|error| error::raise(py, &error))
+        py.detach(|| work(&self.library)).map_err(|error| error::raise(py, &error))
     }
 }
 
@@ -75,37 +50,26 @@ impl Library {
     #[new]
     fn new(py: Python<'_>, executor: &crate::executor::Executor, name: String) -> PyResult<Self> {
         let shared = Arc::clone(executor.shared());
-        let dylib = shared.create_dylib(name);
+        let linked = shared.library(name);
         let definitions = executor.definitions().clone_ref(py);
-        let library = Self {
-            shared,
-            definitions,
-            defined: Mutex::default(),
-            dylib,
-            objects: Mutex::default(),
-        };
-        library.apart(py, SupervisedDylib::check_types)?;
+        let library = Self { shared, definitions, defined: Mutex::default(), library: linked };
+        library.apart(py, controller::Library::check_types)?;
         Ok(library)
     }
 
     /// Adds the bytes of an object file.
     fn link_object(&self, py: Python<'_>, name: String, bytes: Vec<u8>) -> PyResult<()> {
-        self.apart(py, |dylib| {
-            let object = ObjectFile::parse(name, bytes)?;
-            let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-            objects.add(&object)?;
-            dylib.add_object(&object)
-        })
+        self.apart(py, |library| library.add_object(&ObjectFile::parse(name, bytes)?))
     }
 
     /// Adds the bytes of an archive, whose members are linked when a function needs them.
     fn link_archive(&self, py: Python<'_>, name: String, bytes: Vec<u8>) -> PyResult<()> {
-        self.apart(py, |dylib| dylib.add_archive(&Archive::parse(name, bytes)?))
+        self.apart(py, |library| library.add_archive(&Archive::parse(name, bytes)?))
     }
 
     /// Opens a shared library in each executor.
     fn link_shared(&self, py: Python<'_>, path: String) -> PyResult<()> {
-        self.apart(py, |dylib| dylib.add_library(path))
+        self.apart(py, |library| library.add_library(path))
     }
 
     /// Defines a C function that calls a function of Python.
@@ -124,7 +88,7 @@ impl Library {
         let number = definitions.get().add(function);
         let kept = Kept::There(PyWeakrefReference::new(definitions)?.unbind(), number);
         let handler = callback::handler(&signature, kept);
-        let defined = self.apart(py, |dylib| dylib.define_handler(&name, handler?));
+        let defined = self.apart(py, |library| library.define_handler(&name, handler?));
         match &defined {
             Ok(()) => self.defined.lock().unwrap_or_else(PoisonError::into_inner).push(number),
             Err(_) => definitions.get().remove(number),
@@ -137,7 +101,7 @@ impl Library {
         self.shared.check_open()?;
         let prototype = self.prototype(py, prototype)?;
         let name = prototype.signature.name();
-        let function = self.dylib.function_with(name, &prototype.signature);
+        let function = self.library.function_with(name, &prototype.signature);
         let function = function.map_err(|error| error::raise(py, &error))?;
         let definitions = self.definitions.clone_ref(py);
         Function::new(py, Arc::clone(&self.shared), definitions, function, prototype)
@@ -145,15 +109,12 @@ impl Library {
 
     /// Runs the initializers of what was added.
     fn initialize(&self, py: Python<'_>) -> PyResult<()> {
-        self.apart(py, SupervisedDylib::initialize)
+        self.apart(py, controller::Library::initialize)
     }
 
     /// Removes all code of the library from each executor. No call of its functions may be under way.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
-        let cleared = self.apart(py, |dylib| {
-            *self.objects.lock().unwrap_or_else(PoisonError::into_inner) = Objects::default();
-            dylib.clear()
-        });
+        let cleared = self.apart(py, controller::Library::clear);
         let mut defined = self.defined.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers = std::mem::take(&mut *defined);
         drop(defined);

@@ -3,10 +3,11 @@
 //! A call that returns soon pays for none of this but a look at the clock. Later, the waiting thread asks the interpreter now and then
 //! for signals that have arrived. If a handler of a signal raises an exception, the executor is killed, and the call raises it.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Function, SupervisedFunction};
+use farcall::controller::{CallOptions, Function};
 use farcall::types::{Signature, Value};
 use farcall::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyValueError;
@@ -52,12 +53,6 @@ impl Cancellation {
     }
 }
 
-/// A function of the present executor, or of whichever one a call gets.
-pub(crate) enum Called<'a> {
-    Supervised(&'a SupervisedFunction<Signature>),
-    Present(&'a Function<Signature>),
-}
-
 /// Calls a function without the interpreter's lock.
 ///
 /// # Errors
@@ -65,13 +60,13 @@ pub(crate) enum Called<'a> {
 /// The exception of the call: of a signal's handler, of a function of Python that was called back, or of farcall.
 pub(crate) fn call(
     py: Python<'_>,
-    function: &Called<'_>,
+    function: &Function<Signature>,
     arguments: &[Value],
     timeout: Option<Duration>,
     cancellation: Option<&Cancellation>,
 ) -> PyResult<Value> {
-    let mut interrupted = None;
-    let outcome = py.detach(|| {
+    let (outcome, interrupted) = py.detach(|| {
+        let interrupted = Cell::new(None);
         let end = timeout.map(|timeout| (Instant::now().checked_add(timeout), timeout));
         let every = timeout.map_or(EVERY, shorter);
         let watch = || -> Result<()> {
@@ -87,16 +82,14 @@ pub(crate) fn call(
             }
             match Python::try_attach(|py| py.check_signals()) {
                 Some(Err(raised)) => {
-                    interrupted = Some(raised);
+                    interrupted.set(Some(raised));
                     Err(Error::other("interrupted"))
                 }
                 _ => Ok(()),
             }
         };
-        match function {
-            Called::Supervised(function) => function.call_watched(arguments, every, watch),
-            Called::Present(function) => function.call_watched(arguments, every, watch),
-        }
+        let outcome = function.call_with(&CallOptions::new().watch(every, &watch), arguments);
+        (outcome, interrupted.into_inner())
     });
     match outcome {
         Ok(value) => Ok(value),

@@ -27,7 +27,7 @@ use crate::transport::{Connection, Payload, Side, Token};
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns a client; its calls nest.
 /// Dropping it ends the connection.
 ///
-/// A client does not link: a [`Controller`](super::Controller) does, which shares memory with its executor. A client calls the
+/// A client does not link: a [`Process`](super::Process) does, which shares memory with its executor. A client calls the
 /// functions that the executor offers by name; they take and return bytes in the format of [`crate::sps`].
 ///
 /// # Examples

@@ -1,9 +1,9 @@
 //! The end of a session: the host closes it, or the executor dies.
 
-use super::session::Controller;
+use super::session::Process;
 use crate::error::{Error, Result};
 
-impl Controller {
+impl Process {
     /// Ends the session now, also while other threads call. Each call under way fails
     /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)), as do all later ones. A handler that runs goes to its end before its
     /// call fails.
@@ -16,11 +16,11 @@ impl Controller {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
     /// use farcall::ErrorKind;
     ///
-    /// controller.close();
-    /// let error = controller.process_info().expect_err("the session is over");
+    /// process.close();
+    /// let error = process.process_info().expect_err("the session is over");
     /// assert_eq!(error.kind(), ErrorKind::Disconnected);
     /// # Ok::<(), farcall::Error>(())
     /// ```
@@ -35,14 +35,14 @@ impl Controller {
     }
 
     /// How the executor died: an error with its [death](Error::death), as calls return it. `None` while the executor runs, and when
-    /// the session was [closed](Controller::close). Sends no message.
+    /// the session was [closed](Process::close). Sends no message.
     #[must_use]
     pub fn death(&self) -> Option<Error> {
         self.session.remote().death()
     }
 
     /// Calls `notify`, once, when the executor has died, on a thread of its own. It is not called when the session was
-    /// [closed](Controller::close) or dropped before. `notify` does not keep the session alive.
+    /// [closed](Process::close) or dropped before. `notify` does not keep the session alive.
     ///
     /// # Errors
     ///
@@ -52,10 +52,10 @@ impl Controller {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
     /// let (sender, receiver) = std::sync::mpsc::channel();
-    /// controller.on_death(move |error| _ = sender.send(error))?;
-    /// controller.kill_handle().kill();
+    /// process.on_death(move |error| _ = sender.send(error))?;
+    /// process.kill();
     /// let error = receiver.recv().expect("the executor has died");
     /// assert_eq!(error.to_string(), "executor died by SIGKILL");
     /// # Ok::<(), farcall::Error>(())
@@ -63,7 +63,7 @@ impl Controller {
     pub fn on_death(&self, notify: impl FnOnce(Error) + Send + 'static) -> Result<()> {
         let weak = self.downgrade();
         self.session.remote().supervisor().process().at_end(move || {
-            if let Some(death) = weak.upgrade().and_then(|controller| controller.death()) {
+            if let Some(death) = weak.upgrade().and_then(|process| process.death()) {
                 notify(death);
             }
         })

@@ -13,7 +13,8 @@ use super::process::last_words::PROGRAM_VARIABLE;
 use super::process::supervisor::Supervisor;
 use super::published::{Publication, Publish};
 use super::remote::{Starting, Timeouts};
-use super::session::Controller;
+use super::restart_policy::RestartPolicy;
+use super::session::Process;
 use crate::PerProt;
 use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
@@ -47,8 +48,8 @@ const PROGRAM_NAME: &str = "farcall-executor";
 /// ```standalone_crate
 /// use farcall::controller::ExecutorBuilder;
 /// farcall::executor::run_if_spawned(); // the executor is this program, started again
-/// let controller = ExecutorBuilder::new().this_program().start()?;
-/// println!("{}", controller.triple());
+/// let process = ExecutorBuilder::new().this_program().start()?.process()?;
+/// println!("{}", process.triple());
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
@@ -65,6 +66,10 @@ pub struct ExecutorBuilder {
     confinement: Confinement,
     publish: Option<Arc<Publish>>,
     is_debuggable: bool,
+    /// When processes are started after deaths; `None` for never.
+    restart: Option<RestartPolicy>,
+    /// The number of processes; `None` for 1.
+    processes: Option<usize>,
 }
 
 impl ExecutorBuilder {
@@ -110,8 +115,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets how long the executor may take from [`ExecutorBuilder::spawn`] until it is ready; 10 s by default. After that time the
-    /// controller kills it, and [`Spawned::connect`] fails ([`ErrorKind::Timeout`]). The time does not cover the
+    /// Sets how long the executor may take from [`spawn`](ExecutorBuilder::spawn) until it is ready; 10 s by default. After that time the
+    /// controller kills it, and [`Spawned::connect`](super::Spawned::connect) fails ([`ErrorKind::Timeout`]). The time does not cover the
     /// kernel's start of the program, for example from a network file system that does not answer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
@@ -122,9 +127,9 @@ impl ExecutorBuilder {
     /// Sets how long a link may wait until the executor has looked its symbols up; without limit by default. A look-up opens shared
     /// libraries, and runs their constructors. After that time the link fails ([`ErrorKind::Timeout`]). The next link tries again,
     /// and the executor still opens the libraries meanwhile. A
-    /// [`SupervisedFunction::call_timeout`](super::SupervisedFunction::call_timeout) bounds the link that it makes as well.
+    /// [timeout](super::CallOptions::timeout) of a call bounds the link that it makes as well.
     ///
-    /// It does not cover initializers of linked code, which [`Dylib::initialize`](super::Dylib::initialize) runs.
+    /// It does not cover initializers of linked code, which [`Library::initialize`](super::Library::initialize) runs.
     ///
     /// # Examples
     ///
@@ -133,8 +138,8 @@ impl ExecutorBuilder {
     /// # use farcall::controller::ExecutorBuilder;
     /// use std::time::Duration;
     /// let builder = ExecutorBuilder::new().this_program().link_timeout(Duration::from_secs(5));
-    /// let controller = builder.start()?;
-    /// assert!(controller.create_dylib("main").lookup("no_such_function").is_err());
+    /// let executor = builder.start()?;
+    /// assert!(executor.library("main").lookup("no_such_function").is_err());
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]
@@ -157,7 +162,7 @@ impl ExecutorBuilder {
     /// (`ulimit -v`). Choose more if the code of many links must reach each other's variables by 32-bit displacements; 2 GiB
     /// together is the limit for that.
     ///
-    /// [`ExecutorBuilder::spawn`] refuses sizes that are not whole pages of 4 KiB, or more than 8 GiB less a page
+    /// [`spawn`](ExecutorBuilder::spawn) refuses sizes that are not whole pages of 4 KiB, or more than 8 GiB less a page
     /// ([`ErrorKind::Exhausted`]).
     ///
     /// # Examples
@@ -167,8 +172,8 @@ impl ExecutorBuilder {
     /// # use farcall::controller::ExecutorBuilder;
     /// use farcall::PerProt;
     /// let bytes = PerProt { code: 1 << 20, constants: 1 << 20, data: 4 << 20 };
-    /// let controller = ExecutorBuilder::new().this_program().slab_bytes(bytes).start()?;
-    /// let memory = controller.allocate(PerProt { data: 64 << 20, ..PerProt::default() })?; // there is more
+    /// let process = ExecutorBuilder::new().this_program().slab_bytes(bytes).start()?.process()?;
+    /// let memory = process.allocate(PerProt { data: 64 << 20, ..PerProt::default() })?; // there is more
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]
@@ -199,9 +204,10 @@ impl ExecutorBuilder {
     /// # farcall::executor::run_if_spawned();
     /// use std::sync::Arc;
     /// use farcall::controller::{ExecutorBuilder, profile::DebugObjects};
-    /// let controller = ExecutorBuilder::new().this_program().debuggable().start()?;
-    /// controller.create_dylib("main").add_plugin(Arc::new(DebugObjects));
-    /// println!("gdb -p {}", controller.pid());
+    /// let executor = ExecutorBuilder::new().this_program().debuggable().start()?;
+    /// let process = executor.process()?;
+    /// executor.library("main").add_plugin(Arc::new(DebugObjects))?;
+    /// println!("gdb -p {}", process.pid());
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]
@@ -222,8 +228,8 @@ impl ExecutorBuilder {
     /// # farcall::executor::run_if_spawned();
     /// use farcall::controller::{Confinement, ExecutorBuilder};
     /// let confinement = Confinement::isolated().allow_missing();
-    /// let controller = ExecutorBuilder::new().this_program().confine(confinement).start()?;
-    /// println!("{}", controller.confinement());
+    /// let process = ExecutorBuilder::new().this_program().confine(confinement).start()?.process()?;
+    /// println!("{}", process.confinement());
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]
@@ -233,7 +239,7 @@ impl ExecutorBuilder {
     }
 
     /// Shows the executors that this builder and its clones start as one line of `farcall top`. Any process of this user can see
-    /// them ([`Published`](super::Published)). `name` has at most 64 bytes, and no control characters; [`ExecutorBuilder::spawn`]
+    /// them ([`Published`](super::Published)). `name` has at most 64 bytes, and no control characters; [`spawn`](ExecutorBuilder::spawn)
     /// refuses others.
     ///
     /// A call then takes some 10 ns longer. It costs a descriptor and 8 KiB of memory, and no thread.
@@ -243,7 +249,7 @@ impl ExecutorBuilder {
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
     /// # use farcall::controller::ExecutorBuilder;
-    /// let controller = ExecutorBuilder::new().this_program().publish("my language").start()?;
+    /// let process = ExecutorBuilder::new().this_program().publish("my language").start()?.process()?;
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]
@@ -252,23 +258,38 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Starts the executor and waits until it is ready.
-    ///
-    /// # Errors
-    ///
-    /// As [`ExecutorBuilder::spawn`] and [`Spawned::connect`].
-    pub fn start(&self) -> Result<Controller> {
-        self.spawn()?.connect()
+    /// Starts the next process when a call finds the last one dead, by this policy. It gets what was put into the executor; see
+    /// [`Executor`](super::Executor). Each process has the environment that this one has at the start of the executor. Otherwise the
+    /// first process is the last one.
+    #[must_use]
+    pub fn restart(mut self, policy: RestartPolicy) -> Self {
+        self.restart = Some(policy);
+        self
     }
 
-    /// Starts the executor and returns at once, so the host can do other work while the executor starts.
+    /// Sets the number of processes with the same contents; 1 by default. Each of several runs one call at a time, and a call waits for a
+    /// free one; see [`Executor`](super::Executor). A restart policy counts for each of them.
+    #[must_use]
+    pub fn processes(mut self, processes: usize) -> Self {
+        self.processes = Some(processes);
+        self
+    }
+
+    pub(super) fn restart_policy(&self) -> RestartPolicy {
+        self.restart.unwrap_or_else(RestartPolicy::never)
+    }
+
+    pub(super) fn process_count(&self) -> usize {
+        self.processes.unwrap_or(1)
+    }
+
+    /// Starts a process of the executor, without waiting until it is ready.
     ///
     /// # Errors
     ///
     /// When no program is found, a name to [publish](ExecutorBuilder::publish) cannot be shown, or the kernel refuses a resource; nothing
-    /// is left behind then. [`Spawned::connect`] reports that the
-    /// program itself cannot be started.
-    pub fn spawn(&self) -> Result<Spawned> {
+    /// is left behind then.
+    pub(super) fn spawn_process(&self) -> Result<SpawnedProcess> {
         let program = self.find()?;
         let (ours, theirs) = socket::pair()?;
         let (at, others, tail) = match self.inherits_descriptors {
@@ -291,30 +312,13 @@ impl ExecutorBuilder {
         })
     }
 
-    /// Takes an executor that this process has forked. Its program, environment and rights are those of this process, so the builder must
-    /// not set others ([`ErrorKind::InvalidArgument`]).
+    /// Takes a process that this process has forked.
     ///
     /// # Errors
     ///
-    /// As [`ExecutorBuilder::spawn`]. The executor has ended then.
-    ///
-    /// # Examples
-    ///
-    /// ```standalone_crate
-    /// use farcall::controller::ExecutorBuilder;
-    /// use farcall::executor::fork;
-    ///
-    /// let spawn = ExecutorBuilder::new().env("LEVEL", "2");
-    /// assert!(spawn.adopt(fork()?).is_err()); // a forked executor has this process's environment
-    /// # assert!(ExecutorBuilder::new().publish("").adopt(fork()?).is_err());
-    /// # drop(fork()?);
-    /// # let children = std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id()));
-    /// # assert_eq!(children.unwrap_or_default(), "", "refused executors have ended");
-    /// let controller = ExecutorBuilder::new().adopt(fork()?)?.connect()?;
-    /// assert_ne!(controller.pid(), 0);
-    /// # Ok::<(), farcall::Error>(())
-    /// ```
-    pub fn adopt(&self, forked: Forked) -> Result<Spawned> {
+    /// When the builder sets properties that a fork cannot have, or as [`spawn_process`](Self::spawn_process). The process has ended
+    /// then.
+    pub(super) fn adopt_process(&self, forked: Forked) -> Result<SpawnedProcess> {
         let Self { program, env, confinement, is_debuggable, .. } = self;
         if program.is_some()
             || !env.is_empty()
@@ -339,7 +343,7 @@ impl ExecutorBuilder {
         program: PathBuf,
         ours: OwnedFd,
         start: impl FnOnce(Arc<LaneOpener>) -> Result<Supervisor>,
-    ) -> Result<Spawned> {
+    ) -> Result<SpawnedProcess> {
         // Before the supervisor's thread exists: this process may have no other thread yet.
         futex::check()?;
         asymmetric_fence::prepare();
@@ -383,7 +387,7 @@ impl ExecutorBuilder {
             confinement,
             is_debuggable,
         };
-        Ok(Spawned { starting, slab, slab_bytes: self.slab_bytes, published })
+        Ok(SpawnedProcess { starting, slab, slab_bytes: self.slab_bytes, published })
     }
 
     /// Tells readers of the publication that an executor was started because one had died.
@@ -415,7 +419,7 @@ impl ExecutorBuilder {
     }
 
     /// The same builder, with the environment that this process has now, for all executors that it starts.
-    pub(crate) fn with_environment(&self) -> Self {
+    pub(super) fn with_environment(&self) -> Self {
         let inherited = self.inherited.clone().unwrap_or_else(|| std::env::vars_os().collect());
         Self { inherited: Some(inherited), ..self.clone() }
     }
@@ -436,40 +440,28 @@ impl ExecutorBuilder {
     }
 }
 
-/// An executor that was started and may not be ready yet. Dropping it ends the process.
-///
-/// # Examples
-///
-/// ```standalone_crate
-/// # farcall::executor::run_if_spawned();
-/// # use farcall::controller::ExecutorBuilder;
-/// let spawned = ExecutorBuilder::new().this_program().spawn()?;
-/// // other work, while the executor starts
-/// let controller = spawned.connect()?;
-/// assert_ne!(controller.pid(), 0);
-/// # Ok::<(), farcall::Error>(())
-/// ```
+/// A process that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
-pub struct Spawned {
+pub(super) struct SpawnedProcess {
     starting: Starting,
     slab: Slab,
     slab_bytes: SlabBytes,
     published: Option<Arc<Publication>>,
 }
 
-impl Spawned {
-    /// Waits until the executor is ready, and reserves a slab in it.
+impl SpawnedProcess {
+    /// Waits until the process is ready, and reserves a slab in it.
     ///
     /// # Errors
     ///
-    /// When the executor could not be started, ended early, is of another build, or has no address space for the slab. When it
-    /// is not ready in time ([`ExecutorBuilder::start_timeout`]). The process has ended then.
-    pub fn connect(self) -> Result<Controller> {
-        Controller::connect(self.starting, self.slab, self.slab_bytes, self.published)
+    /// When the process could not be started, ended early, is of another build, or has no address space for the slab. When it
+    /// is not ready in time ([`ExecutorBuilder::start_timeout`]). It has ended then.
+    pub(super) fn connect(self) -> Result<Process> {
+        Process::connect(self.starting, self.slab, self.slab_bytes, self.published)
     }
 
-    /// As [`connect`](Spawned::connect), for a process that was started long ago: its time begins anew.
-    pub(crate) fn connect_late(mut self) -> Result<Controller> {
+    /// As [`connect`](SpawnedProcess::connect), for a process that was started long ago: its time begins anew.
+    pub(super) fn connect_late(mut self) -> Result<Process> {
         self.starting.deadline = Deadline::after(self.starting.timeouts.start);
         self.connect()
     }

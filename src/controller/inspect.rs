@@ -2,7 +2,7 @@
 
 use super::memory::memory_access::MemoryAccess;
 use super::memory::peer::Peer;
-use super::session::Controller;
+use super::session::Process;
 use crate::ExecutorAddr;
 use crate::call::contract;
 use crate::error::Result;
@@ -14,8 +14,8 @@ use crate::sys::confine::enforced::Enforced;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let info = controller.process_info()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// let info = process.process_info()?;
 /// assert_eq!(info.page_bytes, 4096);
 /// assert!(info.triple.starts_with("x86_64"));
 /// # Ok::<(), farcall::Error>(())
@@ -30,7 +30,7 @@ pub struct ProcessInfo {
     pub cpu_features: Vec<String>,
 }
 
-impl Controller {
+impl Process {
     /// What the kernel enforces on the executor, as the executor reported it before it ran linked code. Sends no message.
     #[must_use]
     pub fn confinement(&self) -> Enforced {
@@ -49,10 +49,10 @@ impl Controller {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    /// let info = controller.symbol("farcall_process_info");
-    /// assert_eq!(info.is_some(), controller.symbols().any(|(name, _)| name == "farcall_process_info"));
-    /// assert_eq!(controller.symbol("no such name"), None);
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+    /// let info = process.symbol("farcall_process_info");
+    /// assert_eq!(info.is_some(), process.symbols().any(|(name, _)| name == "farcall_process_info"));
+    /// assert_eq!(process.symbol("no such name"), None);
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]

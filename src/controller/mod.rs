@@ -1,49 +1,52 @@
 //! The controller: the process that compiles and links code, and calls it in the executor.
 //!
-//! [`ExecutorBuilder`] starts an executor, and [`Controller`] is the session with it. A [`Dylib`] is a set of linked objects in the
-//! executor that the host looks up, runs and removes together. [`Supervised`] starts another executor after a death, with the same
-//! dylibs, and a [`Pool`] has several executors with the same dylibs. An [`ObjectLayer`] links single objects for a session of
-//! [`jit`](crate::jit).
+//! [`ExecutorBuilder`] starts an [`Executor`]. A [`Library`] is a set of objects that are linked in it, looked up, run and removed
+//! together. A [`Function`] is found in a library by its name, and called. A [`Process`] has what has addresses: memory, functions by
+//! address, handlers by tag.
 //!
 //! | module | for |
 //! |---|---|
-//! | [`memory`] | allocations in the executor, LLVM's native memory map, memory by address |
+//! | [`calls`] | types of functions, calls under way, pipelines |
+//! | [`confinement`] | rights and limits of executors |
+//! | [`handler`] | functions of the host that linked code calls |
 //! | [`hotswap`] | functions that are redirected or compiled while the program runs |
+//! | [`memory`] | allocations, LLVM's native memory map, memory by address |
 //! | [`plugin`] | code that looks at each link, and adds to it |
 //! | [`profile`] | plugins for debuggers and profilers |
+//! | [`region`] | data of one process, and data in place for several |
 //!
 //! # Dropping a handle
 //!
 //! | handle | dropping it | to do otherwise |
 //! |---|---|---|
-//! | [`Controller`] | releases the session; the last owner ends it, and so the executor | [`exit`](Controller::exit) |
-//! | [`WeakController`], [`KillHandle`] | has no effect | [`kill`](KillHandle::kill) |
-//! | [`HandlerTag`] | keeps the handler | [`remove_handler`](Controller::remove_handler) |
-//! | [`Spawned`] | kills the process | [`connect`](Spawned::connect) |
-//! | [`Client`] | ends the connection | |
-//! | [`Dylib`] | keeps its code until the session ends | [`clear`](Dylib::clear) |
-//! | [`ObjectLayer`] | keeps its links, which belong to trackers | remove the tracker |
-//! | [`Buffer`] | frees the memory | |
-//! | [`Region`] | frees the memory when no executor has it attached | |
-//! | [`AttachedRegion`] | unmaps the region in the executor | [`detach`](AttachedRegion::detach) |
-//! | [`RegionHeap`] | the last clone or block frees the region | |
-//! | [`HeapBlock`] | frees the block | [`std::mem::forget`] |
-//! | [`InFlightAlloc`](memory::InFlightAlloc) | frees the memory | [`finalize`](memory::InFlightAlloc::finalize) |
-//! | [`FinalizedAlloc`](memory::FinalizedAlloc) | panics in debug builds, else leaks | [`deallocate`](Controller::deallocate) |
+//! | [`Executor`] | the last owner of a process ends it | [`close`](Executor::close) |
+//! | [`Spawned`] | kills the processes | [`connect`](Spawned::connect) |
+//! | [`Library`] | keeps its code until the process ends | [`clear`](Library::clear) |
 //! | [`Function`] | keeps the function | |
-//! | [`Handler`] | keeps what dylibs define of it | [`clear`](Dylib::clear) |
-//! | [`Redirectable`](hotswap::Redirectable) | keeps the stub and its target | [`remove`](hotswap::Redirectable::remove) |
-//! | [`Pipeline`] | the last clone, pending call or batch closes it | |
-//! | [`PendingCall`], [`Batch`] | the calls run on, unheard | [`wait`](PendingCall::wait), [`for_each`](Batch::for_each) |
-//! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
+//! | [`Process`] | releases the session; the last owner ends it, and so the process | [`exit`](Process::exit) |
+//! | [`WeakProcess`] | has no effect | [`kill`](WeakProcess::kill) |
 //! | [`Snapshot`] | the last clone or copy ends the zygote | |
-//! | [`Supervised`] | releases the session; the last owner ends it, its functions included | |
-//! | [`Pool`] | as [`Supervised`] | |
-//! | [`SupervisedDylib`] | has no effect | [`clear`](SupervisedDylib::clear) |
+//! | [`Client`] | ends the connection | |
+//! | [`ObjectLayer`](crate::orc::ObjectLayer) | keeps its links, which belong to trackers | remove the tracker |
+//! | [`HandlerTag`](handler::HandlerTag) | keeps the handler | [`remove_handler`](Process::remove_handler) |
+//! | [`Handler`](handler::Handler) | keeps what libraries define of it | [`clear`](Library::clear) |
+//! | [`Buffer`](region::Buffer) | frees the memory | |
+//! | [`Region`](region::Region) | frees the memory when no executor has it attached | |
+//! | [`AttachedRegion`](region::AttachedRegion) | unmaps the region in the executor | [`detach`](region::AttachedRegion::detach) |
+//! | [`RegionHeap`](region::RegionHeap) | the last clone or block frees the region | |
+//! | [`HeapBlock`](region::HeapBlock) | frees the block | [`std::mem::forget`] |
+//! | [`InFlightAlloc`](memory::InFlightAlloc) | frees the memory | [`finalize`](memory::InFlightAlloc::finalize) |
+//! | [`FinalizedAlloc`](memory::FinalizedAlloc) | panics in debug builds, else leaks | [`deallocate`](Process::deallocate) |
+//! | [`Redirectable`](hotswap::Redirectable) | keeps the stub and its target | [`remove`](hotswap::Redirectable::remove) |
+//! | [`Redirection`] | keeps the function | [`remove`](Redirection::remove) |
+//! | [`Pipeline`](calls::Pipeline) | the last clone, pending call or batch closes it | |
+//! | [`PendingCall`](calls::PendingCall) | the call runs on, unheard | [`wait`](calls::PendingCall::wait) |
+//! | [`Batch`](calls::Batch) | the calls run on, unheard | [`for_each`](calls::Batch::for_each) |
+//! | [`GracePeriod`](hotswap::GracePeriod) | has no effect on the calls | |
 //! | [`JitDump`](profile::JitDump), [`PerfMap`](profile::PerfMap) | keeps the file | |
 //!
-//! Owners of a session are its controllers, dylibs, buffers, attached regions, functions, redirectables,
-//! pipelines, object layers and process symbols.
+//! Owners of a process are executors, libraries, functions, processes, buffers, attached regions, redirectables, pipelines, object layers
+//! and process symbols.
 //!
 //! # Inside
 //!
@@ -54,71 +57,60 @@
 //! | `remote` | calls of the executor |
 //! | `memory` | slabs that both processes map, and allocations in them |
 //! | `linker` | the passes of every link; stubs; retired code |
-//! | `session`, `executor_builder` | the session, and its start |
+//! | `session`, `restart_policy`, `executor_builder` | the session with one process, and its start |
 //! | `calls` | functions by their types, pipelines |
 //! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
 //! | `hotswap`, `plugin`, `profile` | redirected and lazy functions; plugins; debuggers and profilers |
-//! | `buffer`, `region` | data of one executor; data in place, for several executors |
+//! | `region` | data of one process; data in place, for several |
 //! | `handler` | calls back, typed and by name |
-//! | `snapshot` | copies of an executor with its contents |
-//! | `supervised` | one executor after the other, with the same contents |
-//! | `inspect` | questions to the executor |
 //! | `end` | closing a session, and news of the executor's death |
+//! | `inspect` | questions to the executor |
+//! | `executors` | executors, libraries and functions: one process after the other, with the same contents |
 //! | `client`, `command` | an executor that shares no memory |
 //!
 //! A part imports only from those above it.
 //!
-//! Threads: all types here but [`Client`] may be shared between threads. Each calling thread has a lane of its own.
+//! Threads: all types here but [`Client`] and [`CallOptions`] may be shared between threads. Each calling thread has a lane of its own.
 //!
 //! Invariant: the controller trusts no byte that comes from the executor. It writes the executor's memory only through its own
 //! mappings.
 #![forbid(unsafe_code)]
 
-mod buffer;
-mod calls;
+pub mod calls;
 mod client;
 mod command;
+pub mod confinement {
+    //! Rights and limits of executors.
+
+    pub use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
+    pub use crate::sys::confine::enforced::{Enforced, Restriction};
+}
 mod dylibs;
 mod end;
 mod executor_builder;
-mod handler;
+mod executors;
+pub mod handler;
 pub mod hotswap;
 mod inspect;
-mod layer;
+pub(crate) mod layer;
 mod linker;
 pub mod memory;
 pub mod plugin;
 pub(crate) mod process;
 pub mod profile;
 mod published;
-mod region;
+pub mod region;
 mod remote;
+mod restart_policy;
 mod session;
-mod snapshot;
-mod supervised;
 
-pub use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
-pub use crate::sys::confine::enforced::{Enforced, Restriction};
-pub use buffer::Buffer;
-pub use calls::{
-    Batch, Bytes, CFunctionType, Function, FunctionType, PendingCall, Pipeline, Return, Rows,
-    Scalar, StaticType,
-};
+pub use calls::CallOptions;
 pub use client::Client;
-pub use dylibs::dylib::Dylib;
-pub use dylibs::link_report::{LinkReport, LinkStep};
-pub use executor_builder::{ExecutorBuilder, Spawned};
-pub use handler::definition::{Handler, IntoHandler};
-pub use handler::outcome::Outcome;
-pub use handler::parameter::Parameter;
+pub use confinement::Confinement;
+pub use dylibs::link_report::LinkReport;
+pub use executor_builder::ExecutorBuilder;
+pub use executors::{Executor, Function, Library, Redirection, Snapshot, Spawned};
 pub use inspect::ProcessInfo;
-pub use layer::object_layer::ObjectLayer;
-pub use layer::object_sources::{ArchiveMembers, ProcessSymbols};
-pub use process::handlers::{HandlerResult, HandlerTag};
 pub use published::Published;
-pub use region::{Access, AttachedRegion, HeapBlock, Region, RegionHeap};
-pub use session::{Controller, KillHandle, Stats, WeakController};
-pub use snapshot::Snapshot;
-pub use supervised::{
-    Pool, RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction, SupervisedRedirectable,
-};
+pub use restart_policy::RestartPolicy;
+pub use session::{Process, Stats, WeakProcess};

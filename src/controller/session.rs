@@ -14,7 +14,7 @@ use super::memory::native_memory::NativeMemory;
 use super::memory::slab::Slab;
 use super::process::handlers::{Function, HandlerResult, HandlerTag};
 use super::process::pipelines::OwnPipelines;
-use super::process::supervisor::Process;
+use super::process::supervisor::Process as Supervised;
 use super::published::{Publication, Shown};
 use super::remote::{Remote, Starting};
 use crate::call::GracePeriod;
@@ -26,8 +26,9 @@ use crate::sync::{Ordering, fence};
 use crate::transport::Incoming;
 use crate::{ExecutorAddr, PerProt, trace};
 
-/// A session with an executor process. Cheap to clone. The session ends when its last clone is dropped, where each dylib, buffer,
-/// function and pipeline counts as a clone. The executor then runs the dealloc actions that are left and exits; the controller
+/// A process of an [executor](super::Executor), with all that has addresses: memory, functions by address, handlers by tag. Cheap to
+/// clone. The session with it ends when its last clone is dropped. Each executor, library, buffer, bound function and pipeline counts as a
+/// clone. The executor then runs the dealloc actions that are left and exits; the controller
 /// kills it after two seconds, for which the drop waits. That is a tenth of a second if it still runs a call that the host has abandoned.
 ///
 /// In a forked child of this process, calls, links and allocations fail
@@ -42,19 +43,19 @@ use crate::{ExecutorAddr, PerProt, trace};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// // A wrapper function for x86-64 that returns the first 8 bytes of its argument.
 /// use farcall::{PerProt, Prot};
 /// let code = [0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
-/// let mut memory = controller.allocate(PerProt { code: 9, ..PerProt::default() })?;
+/// let mut memory = process.allocate(PerProt { code: 9, ..PerProt::default() })?;
 /// memory.write(Prot::Code, &code);
 /// let memory = memory.finalize();
-/// assert_eq!(controller.call(memory.address(), &[7; 8])?, [7; 8]);
-/// controller.deallocate([memory])?;
+/// assert_eq!(process.call(memory.address(), &[7; 8])?, [7; 8]);
+/// process.deallocate([memory])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Controller {
+pub struct Process {
     pub(crate) session: Arc<Session>,
 }
 
@@ -80,31 +81,18 @@ pub(crate) struct Session {
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let weak = controller.downgrade();
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// let weak = process.downgrade();
 /// assert!(weak.upgrade().is_some());
-/// drop(controller);
+/// drop(process);
 /// assert!(weak.upgrade().is_none());
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct WeakController(Weak<Session>);
-
-/// Ends an executor from another thread. Dropping it has no effect.
-///
-/// # Examples
-///
-/// ```standalone_crate
-/// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let killer = controller.kill_handle();
-/// killer.kill();
-/// let error = controller.process_info().expect_err("the executor is dead");
-/// assert!(error.death().is_some(), "{error}");
-/// # Ok::<(), farcall::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct KillHandle(Process);
+pub struct WeakProcess {
+    session: Weak<Session>,
+    supervised: Supervised,
+}
 
 /// Counters of a session.
 ///
@@ -112,10 +100,10 @@ pub struct KillHandle(Process);
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let before = controller.stats();
-/// controller.process_info()?;
-/// assert_eq!(controller.stats().calls, before.calls + 1);
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// let before = process.stats();
+/// process.process_info()?;
+/// assert_eq!(process.stats().calls, before.calls + 1);
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -128,7 +116,7 @@ pub struct Stats {
     pub late: u64,
 }
 
-impl Controller {
+impl Process {
     /// Waits until the executor is ready. `slab` is its first slab.
     ///
     /// # Errors
@@ -160,12 +148,12 @@ impl Controller {
         InFlightAlloc::new(self.session.memory(), Placement::Near, bytes)
     }
 
-    /// As [`allocate`](Controller::allocate). The last `zero_fill` bytes of the data are zero. If those are many, they take memory when
+    /// As [`allocate`](Process::allocate). The last `zero_fill` bytes of the data are zero. If those are many, they take memory when
     /// they are touched.
     ///
     /// # Errors
     ///
-    /// As [`allocate`](Controller::allocate), and when the data has fewer bytes than `zero_fill`.
+    /// As [`allocate`](Process::allocate), and when the data has fewer bytes than `zero_fill`.
     pub fn allocate_with_zero_fill(
         &self,
         bytes: PerProt<u64>,
@@ -189,11 +177,11 @@ impl Controller {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    /// let buffer = controller.buffer(16)?;
-    /// let bytes = controller.shared_memory(buffer.address()).expect("a buffer is shared");
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+    /// let buffer = process.buffer(16)?;
+    /// let bytes = process.shared_memory(buffer.address()).expect("a buffer is shared");
     /// assert!(bytes.len() >= 16);
-    /// assert!(controller.shared_memory(farcall::ExecutorAddr::new(16)).is_none());
+    /// assert!(process.shared_memory(farcall::ExecutorAddr::new(16)).is_none());
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]
@@ -227,11 +215,11 @@ impl Controller {
         Ok(result)
     }
 
-    /// As [`Controller::call`], with the result appended to `result`. A small result that fits its capacity allocates nothing.
+    /// As [`Process::call`], with the result appended to `result`. A small result that fits its capacity allocates nothing.
     ///
     /// # Errors
     ///
-    /// As [`Controller::call`].
+    /// As [`Process::call`].
     #[inline]
     pub fn call_into(
         &self,
@@ -242,32 +230,11 @@ impl Controller {
         self.session.call_taking(function, args, |message| message.append_to(result))
     }
 
-    /// As [`Controller::call`], for at most `timeout`.
-    ///
-    /// The time covers opening a lane, posted calls, sending the arguments, the answer, and sending answers to calls back. It does not
-    /// interrupt a handler of the host: that runs to its end first. A call with a timeout does not remove
-    /// [old code](super::hotswap::Redirectable::redirect_and_remove), which has no bound.
-    ///
-    /// # Errors
-    ///
-    /// As [`Controller::call`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the function has not returned in time. If it was
-    /// called, it still runs, and the controller still serves its calls back; its result will be dropped ([`Stats::late`]). Arguments, and
-    /// answers to the executor, over 64 MiB travel in parts. If the time ends between two parts, the lane ends: calls back over it fail,
-    /// and the next call takes another lane.
-    pub fn call_timeout(
-        &self,
-        function: ExecutorAddr,
-        args: &[u8],
-        timeout: Duration,
-    ) -> Result<Vec<u8>> {
-        self.session.call_by(function, args, Deadline::after(timeout))
-    }
-
     /// Registers a handler, which linked code calls with `farcall_call_controller(tag, data, size)`. It receives the bytes of
     /// the arguments, and appends its result or returns the reason for having none. It runs on the thread that waits for the
     /// executor's call. If a thread of the program's own calls, it runs on a thread that the session starts. It may call the
-    /// executor in turn. A handler that holds a `Controller` keeps the session alive for ever; it should hold a
-    /// [`WeakController`].
+    /// executor in turn. A handler that holds a `Process` keeps the session alive for ever; it should hold a
+    /// [`WeakProcess`].
     pub fn register_handler(
         &self,
         function: impl Fn(&[u8], &mut Vec<u8>) -> HandlerResult + Send + Sync + 'static,
@@ -277,7 +244,7 @@ impl Controller {
 
     /// Sets the handler of all tags without one of their own. It receives the tag and the arguments, and runs as other handlers do.
     ///
-    /// Code of LLVM's controllers uses addresses as tags, which [`register_handler`](Controller::register_handler) cannot choose.
+    /// Code of LLVM's controllers uses addresses as tags, which [`register_handler`](Process::register_handler) cannot choose.
     ///
     /// # Errors
     ///
@@ -287,8 +254,8 @@ impl Controller {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    /// controller.handle_other_tags(|tag, args, result| {
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+    /// process.handle_other_tags(|tag, args, result| {
     ///     result.extend_from_slice(&tag.to_le_bytes());
     ///     result.extend_from_slice(args);
     ///     Ok(())
@@ -309,8 +276,9 @@ impl Controller {
 
     /// A handle that does not keep the session alive.
     #[must_use]
-    pub fn downgrade(&self) -> WeakController {
-        WeakController(Arc::downgrade(&self.session))
+    pub fn downgrade(&self) -> WeakProcess {
+        let supervised = self.session.remote().supervisor().process().clone();
+        WeakProcess { session: Arc::downgrade(&self.session), supervised }
     }
 
     /// Ends the executor as `exit(status)` ends a program: exit handlers run, output is flushed. Returns the exit status of the
@@ -347,10 +315,10 @@ impl Controller {
         self.session.remote().triple()
     }
 
-    /// A handle that ends the executor from another thread, while this one waits for a call.
-    #[must_use]
-    pub fn kill_handle(&self) -> KillHandle {
-        KillHandle(self.session.remote().supervisor().process().clone())
+    /// Ends the process at once; calls under way on other threads fail with its death. Does nothing when it has ended, and in a forked
+    /// child.
+    pub fn kill(&self) {
+        self.session.remote().supervisor().process().kill();
     }
 
     /// The executor's native memory map.
@@ -545,18 +513,16 @@ impl Session {
     }
 }
 
-impl WeakController {
-    /// The session, unless it is over.
+impl WeakProcess {
+    /// The process, unless its session is over.
     #[must_use]
-    pub fn upgrade(&self) -> Option<Controller> {
-        self.0.upgrade().map(|session| Controller { session })
+    pub fn upgrade(&self) -> Option<Process> {
+        self.session.upgrade().map(|session| Process { session })
     }
-}
 
-impl KillHandle {
-    /// Ends the executor at once; calls under way fail with its death. Does nothing when it has ended, and in a forked child.
+    /// As [`Process::kill`], also while the last handle of the session is dropped.
     pub fn kill(&self) {
-        self.0.kill();
+        self.supervised.kill();
     }
 }
 

@@ -5,7 +5,7 @@
 //! | `buffer`, `error`, `host`, `version` | bytes, errors, the host's context and tasks, the version |
 //! | `executor` | a host embeds a session ([`farcall::session::Session`]), or polls an executor ([`farcall::executor::Polled`]) |
 //! | `object` | the table of the objects that C has as numbers |
-//! | `controller` | a host starts executors, links code and calls it ([`farcall::controller::Controller`]) |
+//! | `controller` | a host starts executors, links code and calls it ([`farcall::controller::Process`]) |
 //! | `client` | a host attaches to an executor that it has not started ([`farcall::controller::Client`]) |
 //!
 //! `farcall.h` is made of these files by cbindgen, and a test compares the two. `symbols.txt` lists what the library exports. The

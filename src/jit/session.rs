@@ -30,7 +30,7 @@ use crate::task::TaskDispatcher;
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, Symbol};
+/// use farcall::orc::{ExecutionSession, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;

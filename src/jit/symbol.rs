@@ -21,7 +21,7 @@ pub type SymbolFlagsMap = BTreeMap<Arc<str>, SymbolFlags>;
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{Symbol, SymbolFlags};
+/// use farcall::orc::{Symbol, SymbolFlags};
 ///
 /// let symbol = Symbol::exported(ExecutorAddr::new(0x42));
 /// assert!(symbol.flags.contains(SymbolFlags::EXPORTED));
@@ -49,7 +49,7 @@ impl Symbol {
 /// # Examples
 ///
 /// ```
-/// use farcall::jit::SymbolFlags;
+/// use farcall::orc::SymbolFlags;
 ///
 /// let flags = SymbolFlags::EXPORTED | SymbolFlags::WEAK;
 /// assert!(!flags.is_strong());
@@ -141,7 +141,7 @@ impl fmt::Debug for SymbolFlags {
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, Symbol, SymbolState};
+/// use farcall::orc::{ExecutionSession, Symbol, SymbolState};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -170,7 +170,7 @@ pub enum SymbolState {
 /// # Examples
 ///
 /// ```
-/// use farcall::jit::{
+/// use farcall::orc::{
 ///     ExecutionSession, JITDylibLookupFlags, LookupKind, SymbolLookupFlags, SymbolState,
 /// };
 ///
@@ -204,7 +204,7 @@ pub type SymbolLookupSet = Vec<(Arc<str>, SymbolLookupFlags)>;
 /// use std::sync::Arc;
 ///
 /// use farcall::Result;
-/// use farcall::jit::{ExecutionSession, JITDylib, LookupKind, SymbolLookupFlags};
+/// use farcall::orc::{ExecutionSession, JITDylib, LookupKind, SymbolLookupFlags};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -229,7 +229,7 @@ pub enum LookupKind {
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, JITDylibLookupFlags, Symbol, SymbolFlags};
+/// use farcall::orc::{ExecutionSession, JITDylibLookupFlags, Symbol, SymbolFlags};
 ///
 /// let session = ExecutionSession::new();
 /// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);

@@ -28,7 +28,7 @@ const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::{Access, Region};
+/// use farcall::controller::region::{Access, Region};
 ///
 /// let mut table = Region::new(4096, Access::ReadOnly)?;
 /// assert_eq!(table.access(), Access::ReadOnly);
@@ -46,7 +46,7 @@ pub enum Access {
 
 /// Memory that the host and linked code use in place: no byte is copied between them.
 ///
-/// Executors map a region with [`Controller::attach`](crate::controller::Controller::attach), several at once if need be. It
+/// Executors map a region with [`Process::attach`](crate::controller::Process::attach), several at once if need be. It
 /// outlives them: when one dies, the host's view stays, with all that was stored. It has the same [address](Region::address) in
 /// the host and in every executor, so addresses stored in it are right everywhere. Forked children of the host and of linked code
 /// go on to share it.
@@ -66,23 +66,23 @@ pub enum Access {
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// use std::sync::atomic::Ordering::Relaxed;
 ///
-/// use farcall::controller::{Access, Region};
+/// use farcall::controller::region::{Access, Region};
 /// use farcall::{ExecutorAddr, PerProt, Prot};
 ///
 /// let region = Region::new(64 << 20, Access::ReadWrite)?;
 /// region.words()[0].store(20, Relaxed);
-/// let attached = controller.attach(&region)?;
+/// let attached = process.attach(&region)?;
 /// // void bump(int64_t *word): add qword ptr [rdi], 1; ret
-/// # let mut memory = controller.allocate(PerProt { code: 5, ..PerProt::default() })?;
+/// # let mut memory = process.allocate(PerProt { code: 5, ..PerProt::default() })?;
 /// # memory.write(Prot::Code, &[0x48, 0x83, 0x07, 0x01, 0xc3]);
 /// # let code = memory.finalize();
-/// let bump = controller.function::<extern "C" fn(ExecutorAddr)>(code.address());
-/// bump.call(attached.address())?;
+/// let bump = process.function::<extern "C" fn(ExecutorAddr)>(code.address());
+/// bump.call((attached.address(),))?;
 /// assert_eq!(region.words()[0].load(Relaxed), 21);
-/// # controller.deallocate([code])?;
+/// # process.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Region {
     /// # Examples
     ///
     /// ```
-    /// use farcall::controller::{Access, Region};
+    /// use farcall::controller::region::{Access, Region};
     ///
     /// let file = tempfile::tempfile().expect("a file");
     /// let error = Region::adopt(file.into(), Access::ReadWrite).expect_err("it can shrink");
@@ -198,7 +198,7 @@ impl Region {
     /// # Examples
     ///
     /// ```
-    /// use farcall::controller::{Access, Region};
+    /// use farcall::controller::region::{Access, Region};
     ///
     /// let region = Region::new(64, Access::ReadWrite)?;
     /// region.write_from(8, &[1.5_f32, 2.5]);
@@ -291,7 +291,7 @@ impl Region {
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
     ///
-    /// use farcall::controller::{Access, Region};
+    /// use farcall::controller::region::{Access, Region};
     ///
     /// let region = Region::new(64, Access::ReadWrite)?;
     /// // SAFETY: all code that uses these bytes uses them as atomics of 32 bits.
@@ -320,7 +320,7 @@ impl Region {
     /// # Examples
     ///
     /// ```
-    /// use farcall::controller::{Access, Region};
+    /// use farcall::controller::region::{Access, Region};
     ///
     /// let region = Region::new(64, Access::ReadWrite)?;
     /// // SAFETY: nothing else uses the region.
@@ -380,7 +380,7 @@ impl Region {
     /// # Examples
     ///
     /// ```
-    /// use farcall::controller::{Access, Region};
+    /// use farcall::controller::region::{Access, Region};
     ///
     /// let region = Region::new(8 << 20, Access::ReadWrite)?;
     /// if let Err(error) = region.use_large_pages(0, 8 << 20) {
@@ -420,7 +420,7 @@ impl Region {
     /// ```
     /// use std::sync::atomic::Ordering::Relaxed;
     ///
-    /// use farcall::controller::{Access, Region};
+    /// use farcall::controller::region::{Access, Region};
     ///
     /// let region = Region::new(1 << 20, Access::ReadWrite)?;
     /// region.words()[0].store(7, Relaxed); // takes a page

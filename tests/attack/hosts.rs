@@ -29,7 +29,7 @@ fn one_works(what: &str) {
     let add = session.function("add");
     let sum = within(BOUND, what, move || {
         let inner = thread::scope(|scope| {
-            let other = scope.spawn(|| session.controller.call(add, &bytes(&[1, 1])));
+            let other = scope.spawn(|| session.process.call(add, &bytes(&[1, 1])));
             other.join().expect("no panic")
         });
         inner.and_then(|_| session.call("add", &[2, 3]))

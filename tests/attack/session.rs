@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder, Snapshot};
+use farcall::controller::calls::Bytes;
+use farcall::controller::{CallOptions, Executor, ExecutorBuilder, Library, Process, Snapshot};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
@@ -14,8 +15,9 @@ use crate::sources;
 /// A session, and the functions of one source.
 #[derive(Debug)]
 pub(crate) struct Session {
-    pub(crate) controller: Controller,
-    dylib: Dylib,
+    pub(crate) executor: Executor,
+    pub(crate) process: Process,
+    dylib: Library,
 }
 
 /// How executors are started.
@@ -32,12 +34,13 @@ impl Session {
     ///
     /// When the executor cannot be started or the source not be linked.
     pub(crate) fn try_start(launch: &ExecutorBuilder, source: &str) -> Result<Self> {
-        let controller = launch.start()?;
-        let dylib = controller.create_dylib(source);
+        let executor = launch.start()?;
+        let dylib = executor.library(source);
         let bytes = std::fs::read(sources::path(source)).expect("compiled");
         dylib.add_object(&ObjectFile::parse(format!("{source}.o"), bytes)?)?;
         dylib.link()?;
-        Ok(Self { controller, dylib })
+        let process = executor.process()?;
+        Ok(Self { executor, process, dylib })
     }
 
     /// Makes this executor a snapshot, and starts copies of it.
@@ -46,12 +49,13 @@ impl Session {
     ///
     /// When there can be no snapshot, or no copy.
     pub(crate) fn copies(self, count: usize) -> Result<(Snapshot, Vec<Self>)> {
-        let Self { controller, dylib } = self;
-        let snapshot = Snapshot::take(controller)?;
+        let Self { executor, dylib, .. } = self;
+        let snapshot = Snapshot::take(executor)?;
         let copy = |_| {
-            let controller = snapshot.spawn()?;
-            let dylib = dylib.in_copy(&controller)?;
-            Ok(Self { controller, dylib })
+            let executor = snapshot.spawn()?;
+            let dylib = dylib.in_copy(&executor)?;
+            let process = executor.process()?;
+            Ok(Self { executor, process, dylib })
         };
         let copies = (0..count).map(copy).collect::<Result<Vec<_>>>()?;
         Ok((snapshot, copies))
@@ -62,7 +66,7 @@ impl Session {
     }
 
     pub(crate) fn call(&self, name: &str, numbers: &[u64]) -> Result<u64> {
-        let result = self.controller.call(self.dylib.lookup(name)?, &bytes(numbers))?;
+        let result = self.process.call(self.dylib.lookup(name)?, &bytes(numbers))?;
         Ok(number(&result))
     }
 
@@ -78,7 +82,10 @@ impl Session {
         timeout: Duration,
     ) -> Duration {
         let start = Instant::now();
-        let outcome = self.controller.call_timeout(function, args, timeout);
+        let outcome = self
+            .process
+            .function::<Bytes>(function)
+            .call_with(&CallOptions::new().timeout(timeout), args);
         let took = start.elapsed();
         let error = outcome.expect_err("it takes longer");
         assert!(error.kind() == ErrorKind::Timeout, "after {took:?}: {error}");
@@ -90,7 +97,7 @@ impl Session {
     }
 
     pub(crate) fn pid(&self) -> Pid {
-        Pid::from_raw(self.controller.pid())
+        Pid::from_raw(self.process.pid())
     }
 }
 

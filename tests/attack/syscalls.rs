@@ -11,7 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::Result;
-use farcall::controller::ExecutorBuilder;
+use farcall::controller::calls::Bytes;
+use farcall::controller::{CallOptions, ExecutorBuilder};
 use nix::errno::Errno;
 use nix::libc::{self, c_long};
 
@@ -153,10 +154,16 @@ fn converse(launch: &ExecutorBuilder) -> std::result::Result<(), (&'static str, 
     let is_five = |sum: Result<Vec<u8>>, step| {
         sum.map(|sum| assert_eq!(sum, bytes(&[5]), "{step}")).map_err(|error| (step, error))
     };
-    is_five(session.controller.call(add, &bytes(&[2, 3])), "call")?;
+    is_five(session.process.call(add, &bytes(&[2, 3])), "call")?;
     let long = Duration::from_secs(2);
-    is_five(session.controller.call_timeout(add, &bytes(&[1, 4]), long), "call_timeout")?;
-    let tag = session.controller.register_handler(|args, result| {
+    is_five(
+        session
+            .process
+            .function::<Bytes>(add)
+            .call_with(&CallOptions::new().timeout(long), &bytes(&[1, 4])),
+        "call_timeout",
+    )?;
+    let tag = session.process.register_handler(|args, result| {
         result.extend_from_slice(args);
         Ok(())
     });
@@ -164,14 +171,17 @@ fn converse(launch: &ExecutorBuilder) -> std::result::Result<(), (&'static str, 
     is_five(echo, "call back")?;
     let sum = thread::scope(|scope| {
         let caller = thread::Builder::new();
-        let caller = caller
-            .spawn_scoped(scope, || session.controller.call_timeout(add, &bytes(&[0, 5]), long));
+        let caller = caller.spawn_scoped(scope, || {
+            session
+                .process
+                .function::<Bytes>(add)
+                .call_with(&CallOptions::new().timeout(long), &bytes(&[0, 5]))
+        });
         // That there is no thread is no fault of the session.
         caller.map_or(Ok(bytes(&[5])), |caller| caller.join().expect("no panic"))
     });
     is_five(sum, "call on another thread")?;
-    let submitted =
-        || session.controller.pipeline()?.submit(add, &bytes(&[2, 3]))?.wait_timeout(long);
+    let submitted = || session.process.pipeline()?.submit(add, &bytes(&[2, 3]))?.wait_timeout(long);
     is_five(submitted(), "pipeline")?;
-    session.controller.exit(0).map(drop).map_err(|error| ("exit", error))
+    session.process.exit(0).map(drop).map_err(|error| ("exit", error))
 }

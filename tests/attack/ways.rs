@@ -6,7 +6,8 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall::controller::{Client, KillHandle, Pipeline};
+use farcall::controller::calls::{Bytes, Pipeline};
+use farcall::controller::{CallOptions, Client, WeakProcess};
 use farcall::executor::{SharedLane, SimpleRemote};
 use farcall::session::SessionBuilder;
 use farcall::sps::{self, Expected};
@@ -56,12 +57,12 @@ impl Pid {
 pub(crate) enum Attacked {
     Lane {
         session: Arc<Session>,
-        killer: KillHandle,
+        killer: WeakProcess,
         function: ExecutorAddr,
     },
     Pipeline {
         session: Arc<Session>,
-        killer: KillHandle,
+        killer: WeakProcess,
         pipeline: Pipeline,
         function: ExecutorAddr,
     },
@@ -83,11 +84,11 @@ impl Attacked {
             return Self::connect(way, test);
         }
         let session = Arc::new(Session::try_start(&crate::session::launch(), "random_object")?);
-        let (killer, function) = (session.controller.kill_handle(), session.function("attack"));
+        let (killer, function) = (session.process.downgrade(), session.function("attack"));
         if way == Way::Lane {
             return Ok(Self::Lane { session, killer, function });
         }
-        let pipeline = session.controller.pipeline()?;
+        let pipeline = session.process.pipeline()?;
         Ok(Self::Pipeline { session, killer, pipeline, function })
     }
 
@@ -129,9 +130,10 @@ impl Attacked {
     /// As the errors of the library's calls.
     pub(crate) fn call(&mut self, args: &[u8], timeout: Duration) -> Result<Vec<u8>> {
         match self {
-            Self::Lane { session, function, .. } => {
-                session.controller.call_timeout(*function, args, timeout)
-            }
+            Self::Lane { session, function, .. } => session
+                .process
+                .function::<Bytes>(*function)
+                .call_with(&CallOptions::new().timeout(timeout), args),
             Self::Pipeline { pipeline, function, .. } => {
                 pipeline.submit(*function, args)?.wait_timeout(timeout)
             }

@@ -39,7 +39,7 @@ fn a_client_calls_the_session_and_is_called() {
     });
     let session = options.expect("a function").build().expect("a session");
     let (one, other) = UnixStream::pair().expect("sockets");
-    let controller = thread::spawn(move || {
+    let process = thread::spawn(move || {
         let client = Client::connect(Connection::socket(one)?)?;
         client.register_handler(5, |client, args, result| {
             let echo = client.symbol("echo").ok_or("not offered")?;
@@ -57,7 +57,7 @@ fn a_client_calls_the_session_and_is_called() {
         Result::Ok(())
     });
     session.attach(SimpleRemote::socket(other).expect("an access")).expect("attached");
-    controller.join().expect("no panic").expect("calls");
+    process.join().expect("no panic").expect("calls");
     assert_eq!(end.recv_timeout(LONG).expect("an end"), Ok(()), "the client hung up");
 }
 

@@ -125,7 +125,7 @@ fn a_host_in_poll_mode_has_no_thread_of_ours() {
 fn a_host_that_is_gone_is_disconnected() {
     let (ours, theirs) = UnixStream::pair().expect("a socket");
     let ours = Connection::create_shared(ours).expect("memory");
-    let controller = std::thread::spawn(move || {
+    let process = std::thread::spawn(move || {
         let client = Client::connect(ours).expect("a setup");
         let info = client.symbol("farcall_process_info").expect("offered");
         // Until polling has ended.
@@ -138,7 +138,7 @@ fn a_host_that_is_gone_is_disconnected() {
     // Long enough for the controller to be asleep most of the time; right in either case.
     std::thread::sleep(Duration::from_millis(5));
     drop(polled);
-    controller.join().expect("no panic");
+    process.join().expect("no panic");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn one_poll_has_an_end() {
 fn lingering_has_an_end_too() {
     let (ours, theirs) = UnixStream::pair().expect("a socket");
     let ours = Connection::create_shared(ours).expect("memory");
-    let controller = std::thread::spawn(move || {
+    let process = std::thread::spawn(move || {
         let client = Client::connect(ours).expect("a setup");
         let info = client.symbol("farcall_process_info").expect("offered");
         for _ in 0..1000 {
@@ -226,7 +226,7 @@ fn lingering_has_an_end_too() {
         calls += served;
     }
     assert_eq!(calls, 1000);
-    controller.join().expect("no panic");
+    process.join().expect("no panic");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder, Library, Process};
 use farcall::link::ObjectFile;
 use farcall_bench::{BusyPlan, CpuPair, Effort, Plan, Report, TinyObject, tiny_code};
 
@@ -49,7 +49,7 @@ pub(crate) fn demo(options: &Options) -> Result<i32, Failure> {
     call(&program, options.calls)?;
     crash(program)?;
     let program = start_again(&object)?;
-    replace(&program.controller)?;
+    replace(&program.executor)?;
     drop(program);
     compare(Effort { rounds_min: 1, duration: Duration::from_secs(options.seconds) })?;
     beside_busy_loops(Duration::from_secs(options.seconds) / 6)?;
@@ -58,32 +58,35 @@ pub(crate) fn demo(options: &Options) -> Result<i32, Failure> {
 
 /// The object, linked in an executor of its own. The executor ends when this is dropped.
 struct Program {
-    controller: Controller,
-    dylib: Dylib,
+    executor: Executor,
+    process: Process,
+    dylib: Library,
     add: ExecutorAddr,
 }
 
 impl Program {
-    fn link(controller: Controller, object: &ObjectFile) -> Result<Self, Failure> {
-        let dylib = controller.create_dylib("the demo");
+    fn link(executor: Executor, object: &ObjectFile) -> Result<Self, Failure> {
+        let dylib = executor.library("the demo");
         dylib.add_object(object)?;
         let add = dylib.lookup("add")?;
-        Ok(Self { controller, dylib, add })
+        let process = executor.process()?;
+        Ok(Self { executor, process, dylib, add })
     }
 }
 
 fn load(object: &ObjectFile) -> Result<Program, Failure> {
     let started = Instant::now();
-    let controller = start()?;
+    let executor = start()?;
+    let process = executor.process()?;
     let took = started.elapsed();
-    let (ours, theirs) = (std::process::id(), controller.pid());
+    let (ours, theirs) = (std::process::id(), process.pid());
     say!("1 load     process {ours} has started executor {theirs} in {took:.1?}")?;
 
-    let before = controller.stats().calls;
+    let before = process.stats().calls;
     let started = Instant::now();
-    let program = Program::link(controller, object)?;
+    let program = Program::link(executor, object)?;
     let took = started.elapsed();
-    let messages = program.controller.stats().calls - before;
+    let messages = program.process.stats().calls - before;
     let Program { add, .. } = program;
     say!("           and linked demo.o there in {took:.1?}, {messages} messages: add is at {add}")?;
     Ok(program)
@@ -97,7 +100,7 @@ fn call(program: &Program, calls: u32) -> Result<(), Failure> {
         let args = arguments([number, 1]);
         sum.clear();
         let sent = Instant::now();
-        program.controller.call_into(program.add, &args, &mut sum)?;
+        program.process.call_into(program.add, &args, &mut sum)?;
         samples.push(sent.elapsed());
         check("add", &sum, number + 1)?;
     }
@@ -113,7 +116,7 @@ fn call(program: &Program, calls: u32) -> Result<(), Failure> {
 fn crash(program: Program) -> Result<(), Failure> {
     let crash = program.dylib.lookup("crash")?;
     let started = Instant::now();
-    let Err(error) = program.controller.call(crash, &[]) else {
+    let Err(error) = program.process.call(crash, &[]) else {
         return Err(Failure::new(TOOL, "crash has returned"));
     };
     let took = started.elapsed();
@@ -137,26 +140,27 @@ fn crash(program: Program) -> Result<(), Failure> {
 fn start_again(object: &ObjectFile) -> Result<Program, Failure> {
     let started = Instant::now();
     let program = Program::link(start()?, object)?;
-    check("add", &program.controller.call(program.add, &arguments([2, 3]))?, 5)?;
+    check("add", &program.process.call(program.add, &arguments([2, 3]))?, 5)?;
     let took = started.elapsed();
-    let pid = program.controller.pid();
+    let pid = program.process.pid();
     say!("4 restart  executor {pid} started, the same object linked, 2 + 3 = 5 in {took:.1?}")?;
     Ok(program)
 }
 
-fn replace(controller: &Controller) -> Result<(), Failure> {
-    let (old, old_at) = link_version(controller, 1)?;
-    let (_new, new_at) = link_version(controller, 2)?;
-    check("version 1", &controller.call(old_at, &[])?, 1)?;
+fn replace(executor: &Executor) -> Result<(), Failure> {
+    let process = executor.process()?;
+    let (old, old_at) = link_version(executor, 1)?;
+    let (_new, new_at) = link_version(executor, 2)?;
+    check("version 1", &process.call(old_at, &[])?, 1)?;
     say!("5 replace  version() at {old_at} returns 1; version 2, linked at {new_at}, 2")?;
 
-    let before = controller.stats().calls;
+    let before = process.stats().calls;
     let started = Instant::now();
     old.clear()?;
     let took = started.elapsed();
-    let messages = controller.stats().calls - before;
-    let (_newest, newest_at) = link_version(controller, 3)?;
-    check("version 2", &controller.call(new_at, &[])?, 2)?;
+    let messages = process.stats().calls - before;
+    let (_newest, newest_at) = link_version(executor, 3)?;
+    check("version 2", &process.call(new_at, &[])?, 2)?;
     if newest_at != old_at {
         let problem = format_args!("{old_at} should be free, but version 3 is at {newest_at}");
         return Err(Failure::new(TOOL, problem));
@@ -167,12 +171,12 @@ fn replace(controller: &Controller) -> Result<(), Failure> {
 }
 
 /// Links a function that returns `version`, and calls it.
-fn link_version(controller: &Controller, version: u64) -> Result<(Dylib, ExecutorAddr), Failure> {
+fn link_version(executor: &Executor, version: u64) -> Result<(Library, ExecutorAddr), Failure> {
     let object = TinyObject::new().function("version", &tiny_code::constant(version));
-    let dylib = controller.create_dylib("a version");
+    let dylib = executor.library("a version");
     dylib.add_object(&ObjectFile::parse("version.o", object.bytes())?)?;
     let function = dylib.lookup("version")?;
-    check("version", &controller.call(function, &[])?, version)?;
+    check("version", &executor.process()?.call(function, &[])?, version)?;
     Ok((dylib, function))
 }
 
@@ -223,7 +227,7 @@ fn beside_busy_loops(duration: Duration) -> Result<(), Failure> {
     say!("7 busy     a busy loop on each CPU: {}", shown.collect::<Vec<_>>().join("; "))
 }
 
-fn start() -> Result<Controller, Failure> {
+fn start() -> Result<Executor, Failure> {
     Ok(ExecutorBuilder::new().this_program().start()?)
 }
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -77,19 +77,21 @@ pub(crate) fn watch(options: &Options) -> Result<i32, Failure> {
 /// The program in its executor.
 struct Program<'a> {
     options: &'a Options,
-    controller: Controller,
+    executor: Executor,
+    process: Process,
     /// The function that is called: a stub, which is redirected to each version. None before the first version.
     entry: Option<Redirectable>,
     /// All versions, because a variable stays in the version that defined it first.
-    versions: Vec<Dylib>,
+    versions: Vec<Library>,
     /// True if nothing is called before the next version.
     is_done: bool,
 }
 
 impl<'a> Program<'a> {
     fn start(options: &'a Options) -> Result<Self, Failure> {
-        let controller = ExecutorBuilder::new().this_program().start()?;
-        Ok(Self { options, controller, entry: None, versions: Vec::new(), is_done: false })
+        let executor = ExecutorBuilder::new().this_program().start()?;
+        let process = executor.process()?;
+        Ok(Self { options, executor, process, entry: None, versions: Vec::new(), is_done: false })
     }
 
     fn is_looping(&self) -> bool {
@@ -102,8 +104,8 @@ impl<'a> Program<'a> {
         if self.is_dead() {
             *self = Self::start(self.options)?;
         }
-        let version = self.controller.create_dylib(format!("version {}", self.versions.len() + 1));
-        version.keep_variables(self.versions.last());
+        let version = self.executor.library(format!("version {}", self.versions.len() + 1));
+        version.keep_variables(self.versions.last()).expect("added");
         version.add_object(&object)?;
         version.link()?;
         let started = Instant::now();
@@ -144,7 +146,7 @@ impl<'a> Program<'a> {
     fn redirect(&mut self, function: ExecutorAddr) -> Result<(), Failure> {
         match &self.entry {
             Some(entry) => drop(entry.redirect(function)?),
-            None => self.entry = Some(self.controller.create_redirectable(function)?),
+            None => self.entry = Some(self.process.create_redirectable(function)?),
         }
         Ok(())
     }
@@ -156,8 +158,8 @@ impl<'a> Program<'a> {
         }
         let outcome = match (&self.entry, self.versions.last()) {
             (Some(entry), _) => {
-                let function = self.controller.function::<extern "C" fn()>(entry.address());
-                function.call()
+                let function = self.process.function::<extern "C" fn()>(entry.address());
+                function.call(())
             }
             (None, Some(version)) => {
                 self.is_done = true;
@@ -173,7 +175,7 @@ impl<'a> Program<'a> {
     }
 
     fn is_dead(&self) -> bool {
-        self.controller.process_info().as_ref().is_err_and(Error::is_disconnected)
+        self.process.process_info().as_ref().is_err_and(Error::is_disconnected)
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::controller::{
-    Confinement, ExecutorBuilder, Function, RestartPolicy, SupervisedDylib, SupervisedFunction,
+    CallOptions, Confinement, ExecutorBuilder, Function, Library, RestartPolicy,
 };
 use farcall::link::ObjectFile;
 use farcall_bench::{CpuPair, Result};
@@ -60,17 +60,17 @@ fn compiled() -> Result<ObjectFile> {
 pub(crate) fn run(rounds: usize, cpus: CpuPair) -> Result<()> {
     let builder = ExecutorBuilder::new().this_program();
     let other = builder.start()?;
-    let dylib = other.create_dylib("other");
+    let dylib = other.library("other");
     dylib.add_object(&functions("functions.o", 7..8)?)?;
-    let seven = other.function::<extern "C" fn() -> i32>(dylib.lookup("function_7")?);
-    cpus.pin_server(other.pid().cast_unsigned())?;
+    let seven = dylib.function::<extern "C" fn() -> i32>("function_7").bind()?;
+    cpus.pin_server(other.process()?.pid().cast_unsigned())?;
 
     let limits = Confinement::strict().memory_bytes_max(64 << 20).descriptors_max(64);
     let limits = limits.cpu_seconds_max(10).allow_missing();
     let object = compiled()?;
-    let bombs = |limits, policy| -> Result<SupervisedDylib> {
-        let bombed = builder.clone().confine(limits).supervise(policy)?;
-        let bombs = bombed.create_dylib("bombs");
+    let bombs = |limits, policy| -> Result<Library> {
+        let bombed = builder.clone().confine(limits).restart(policy).start()?;
+        let bombs = bombed.library("bombs");
         bombs.add_object(&object)?;
         Ok(bombs)
     };
@@ -93,7 +93,7 @@ pub(crate) fn run(rounds: usize, cpus: CpuPair) -> Result<()> {
 /// Times calls of `seven` without a bomb and with it, in turns.
 fn against(
     seven: &Function<extern "C" fn() -> i32>,
-    bomb: SupervisedFunction<extern "C" fn()>,
+    bomb: Function<extern "C" fn()>,
     rounds: usize,
     cpus: CpuPair,
 ) -> Result<()> {
@@ -110,7 +110,7 @@ fn against(
                     thread::sleep(Duration::from_millis(1));
                     continue;
                 }
-                if let Err(error) = bomb.call_timeout((), FUSE) {
+                if let Err(error) = bomb.call_with(&CallOptions::new().timeout(FUSE), ()) {
                     last = error.to_string();
                 }
                 explosions.fetch_add(1, Relaxed);
@@ -136,7 +136,7 @@ fn against(
                             std::hint::spin_loop();
                         }
                         let since = Instant::now();
-                        if seven.call()? != 7 {
+                        if seven.call(())? != 7 {
                             return Err("a wrong answer".into());
                         }
                         alone.add(since);

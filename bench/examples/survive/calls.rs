@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use farcall::controller::{Confinement, Controller, ExecutorBuilder, Function, RestartPolicy};
+use farcall::controller::{Confinement, ExecutorBuilder, Function, Process, RestartPolicy};
 use farcall_bench::{CpuPair, Result};
 
 use crate::{Times, functions};
@@ -30,14 +30,15 @@ type Number = extern "C" fn() -> i32;
 pub(crate) fn run(rounds: usize, cpus: CpuPair) -> Result<()> {
     let builder = ExecutorBuilder::new().this_program();
     let object = functions("functions.o", 0..1)?;
-    let start = |builder: &ExecutorBuilder| -> Result<(Controller, Function<Number>)> {
-        let controller = builder.start()?;
-        let dylib = controller.create_dylib("main");
+    let start = |builder: &ExecutorBuilder| -> Result<(Process, Function<Number>)> {
+        let executor = builder.start()?;
+        let process = executor.process()?;
+        let dylib = executor.library("main");
         dylib.add_object(&object)?;
-        let function = dylib.function::<Number>("function_0")?;
-        function.call()?; // opens this thread's lane before it is pinned
-        cpus.pin_server(controller.pid().cast_unsigned())?;
-        Ok((controller, function))
+        let function = dylib.function::<Number>("function_0").bind()?;
+        function.call(())?; // opens this thread's lane before it is pinned
+        cpus.pin_server(process.pid().cast_unsigned())?;
+        Ok((process, function))
     };
     // Where the kernel lacks a restriction, the start fails: such a figure would mean nothing.
     let [isolated, strict] = [Confinement::isolated(), Confinement::strict()]
@@ -47,25 +48,25 @@ pub(crate) fn run(rounds: usize, cpus: CpuPair) -> Result<()> {
     let (_isolated, isolated) = start(&isolated)?;
     let (_strict, strict) = start(&strict)?;
 
-    let supervised = builder.supervise(RestartPolicy::new())?;
-    let pool = builder.pool(2, RestartPolicy::new())?;
-    let [of_one, of_pool] = [supervised.create_dylib("main"), pool.create_dylib("main")];
+    let supervised = builder.clone().restart(RestartPolicy::new()).start()?;
+    let pool = builder.processes(2).restart(RestartPolicy::new()).start()?;
+    let [of_one, of_pool] = [supervised.library("main"), pool.library("main")];
     of_one.add_object(&object)?;
     of_pool.add_object(&object)?;
     let [of_one, of_pool] = [of_one, of_pool].map(|dylib| dylib.function::<Number>("function_0"));
     of_one.call(())?;
     of_pool.call(())?;
-    let [first, second] = [0, 1].map(|at| pool.executor(at).ok_or("two executors"));
+    let [first, second] = [0, 1].map(|at| pool.on(at).ok_or("two executors"));
     for executor in [supervised, first?, second?] {
-        cpus.pin_server(executor.controller()?.pid().cast_unsigned())?;
+        cpus.pin_server(executor.process()?.pid().cast_unsigned())?;
     }
 
     let mut ways = [
-        Way::new("call of a Function", || plain.call()),
-        Way::new("the same of a published session", || published.call()),
-        Way::new("the same of an isolated executor", || isolated.call()),
-        Way::new("the same of a strictly confined executor", || strict.call()),
-        Way::new("call of a SupervisedFunction", || of_one.call(())),
+        Way::new("call of a Function", || plain.call(())),
+        Way::new("the same of a published session", || published.call(())),
+        Way::new("the same of an isolated executor", || isolated.call(())),
+        Way::new("the same of a strictly confined executor", || strict.call(())),
+        Way::new("call of a Function", || of_one.call(())),
         Way::new("call of a pool of 2", || of_pool.call(())),
     ];
     let _pinned = cpus.pin_caller()?;

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{ExecutorBuilder, RestartPolicy, Supervised, SupervisedFunction};
+use farcall::controller::{Executor, ExecutorBuilder, Function, RestartPolicy};
 use farcall_bench::Result;
 
 use crate::{Times, functions};
@@ -14,22 +14,22 @@ const FUNCTIONS: u32 = 1000;
 /// How long an executor lies dead before a call needs the next one.
 const READY: Duration = Duration::from_millis(5);
 
-type Number = SupervisedFunction<extern "C" fn() -> i32>;
+type Number = Function<extern "C" fn() -> i32>;
 
 /// A supervised session with a thousand functions.
 struct Filled {
-    supervised: Supervised,
+    supervised: Executor,
     function: Number,
 }
 
 /// Fills a session with these numbers of objects in a dylib, one function in each part.
 fn filled(policy: RestartPolicy, objects: u32, dylibs: u32) -> Result<Filled> {
-    let supervised = ExecutorBuilder::new().this_program().supervise(policy)?;
+    let supervised = ExecutorBuilder::new().this_program().restart(policy).start()?;
     let each = FUNCTIONS / objects / dylibs;
     let mut function = None;
     for dylib in 0..dylibs {
         let first = dylib * objects * each;
-        let dylib = supervised.create_dylib(format!("dylib {dylib}"));
+        let dylib = supervised.library(format!("dylib {dylib}"));
         for object in 0..objects {
             let from = first + object * each;
             dylib.add_object(&functions("functions.o", from..from + each)?)?;
@@ -53,10 +53,10 @@ impl Filled {
 }
 
 /// Kills the present executor, and waits until the host knows.
-fn kill(supervised: &Supervised) -> Result<()> {
-    let controller = supervised.controller()?;
-    controller.kill_handle().kill();
-    while !controller.has_ended() {
+fn kill(supervised: &Executor) -> Result<()> {
+    let process = supervised.process()?;
+    process.kill();
+    while !process.has_ended() {
         std::thread::yield_now();
     }
     Ok(())
@@ -65,12 +65,12 @@ fn kill(supervised: &Supervised) -> Result<()> {
 pub(crate) fn run(rounds: usize) -> Result<()> {
     let own = std::env::current_exe()?;
     let builder = ExecutorBuilder::new().this_program();
-    let empty = builder.supervise(RestartPolicy::new())?;
+    let empty = builder.clone().restart(RestartPolicy::new()).start()?;
     let one_object = filled(RestartPolicy::new(), 1, 1)?;
     let many_objects = filled(RestartPolicy::new(), FUNCTIONS, 1)?;
     let many_dylibs = filled(RestartPolicy::new(), 1, FUNCTIONS)?;
     let with_standby = RestartPolicy::new().standby();
-    let empty_ready = builder.supervise(with_standby)?;
+    let empty_ready = builder.restart(with_standby).start()?;
     let ready = filled(with_standby, FUNCTIONS, 1)?;
     let mut times: [Times; 8] = Default::default();
     for _ in 0..rounds {
@@ -80,17 +80,17 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         process.add(since);
 
         let since = Instant::now();
-        let controller = ExecutorBuilder::new().this_program().start()?;
-        controller.process_info()?;
+        let process = ExecutorBuilder::new().this_program().start()?.process()?;
+        process.process_info()?;
         start.add(since);
-        drop(controller);
+        drop(process);
 
         for (empty, times) in [(&empty, none), (&empty_ready, ready_none)] {
             kill(empty)?;
             // The standby process has started long ago.
             std::thread::sleep(READY);
             let since = Instant::now();
-            empty.controller()?.process_info()?;
+            empty.process()?.process_info()?;
             times.add(since);
         }
 

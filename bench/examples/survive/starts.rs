@@ -17,23 +17,24 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
             let builder = ExecutorBuilder::new().this_program().confine(level.allow_missing());
             let [start, end] = times;
             let since = Instant::now();
-            let controller = builder.start()?;
-            controller.process_info()?;
+            let process = builder.start()?.process()?;
+            process.process_info()?;
             start.add(since);
             if round == 0 {
-                report(&controller.confinement().to_string(), controller.pid())?;
+                report(&process.confinement().to_string(), process.pid())?;
             }
             let since = Instant::now();
-            drop(controller);
+            drop(process);
             end.add(since);
         }
         // The library's threads have ended with the last executor.
         let since = Instant::now();
-        let controller = ExecutorBuilder::new().adopt(farcall::executor::fork()?)?.connect()?;
-        controller.process_info()?;
+        let process =
+            ExecutorBuilder::new().adopt(farcall::executor::fork()?)?.connect()?.process()?;
+        process.process_info()?;
         forks.add(since);
         let since = Instant::now();
-        drop(controller);
+        drop(process);
         ends_of_forks.add(since);
     }
     for (level, [start, end]) in levels.iter().zip(&mut times) {

@@ -163,7 +163,7 @@ impl Worker {
                     let peer = Peer::start_unpinned()?;
                     return Ok((Box::new(Echo::over_pipes(&peer, Size::WORD)?), peer.pid()));
                 }
-                let executor = Pid::from_raw(callee.controller().pid());
+                let executor = Pid::from_raw(callee.process().pid());
                 Ok((Box::new(callee.null_call()), executor))
             };
             let (mut contender, server) = match made() {

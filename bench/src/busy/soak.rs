@@ -72,7 +72,7 @@ impl Soak {
     pub fn run(self, progress: &mut Progress<'_>) -> Result<Soaked> {
         self.cpus.check()?;
         let callee = Callee::start(self.cpus)?;
-        let executor = callee.controller().pid().try_into()?;
+        let executor = callee.process().pid().try_into()?;
         let call = callee.null_call();
         let count = Arc::new(Count::default());
         let CpuPair { caller, server } = self.cpus;

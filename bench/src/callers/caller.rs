@@ -215,7 +215,7 @@ pub(crate) fn serve_orders(placement: &Placement) -> Result<()> {
         Some(cpus) => (Peer::start(cpus)?, Callee::start(cpus)?),
         None => (Peer::start_unpinned()?, Callee::start_unpinned()?),
     };
-    let executor = Pid::from_raw(callee.controller().pid());
+    let executor = Pid::from_raw(callee.process().pid());
     let cpus = placement.cpus.map_or_else(CpuPair::first_two, Ok)?;
     let mut rows = Vec::new();
     let mut order = [0; 24];

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::HandlerTag;
+use farcall::controller::handler::HandlerTag;
 use farcall::link::ObjectFile;
 
 use crate::{Callee, Contender, Result, TinyObject, tiny_code};
@@ -117,7 +117,7 @@ impl NestedByName {
             .function("loop", tiny_code::CALL_BY_NAME)
             .call_at(tiny_code::CALL_BY_NAME_CALL, "same");
         // Its code stays in the executor when the dylib is dropped.
-        let dylib = callee.controller().create_dylib("call back by name");
+        let dylib = callee.executor().library("call back by name");
         dylib.define_handler("same", |number: u64| number)?;
         dylib.add_object(&ObjectFile::parse("loop.o", object.bytes())?)?;
         let function = dylib.lookup("loop")?;
@@ -134,7 +134,7 @@ impl Contender for NestedByName {
     fn call(&mut self) -> Result<()> {
         let calls = 1_u64.to_le_bytes();
         self.result.clear();
-        self.callee.controller().call_into(self.function, &calls, &mut self.result)?;
+        self.callee.process().call_into(self.function, &calls, &mut self.result)?;
         if self.result == calls {
             Ok(())
         } else {
@@ -147,7 +147,7 @@ impl Looping {
     fn new(callee: &Callee) -> Result<Looping> {
         let arrivals = Arc::new(Arrivals::default());
         let arrived = Arc::clone(&arrivals);
-        let handler = callee.controller().register_handler(move |args, result| {
+        let handler = callee.process().register_handler(move |args, result| {
             if arrived.are_kept.load(Ordering::Relaxed) {
                 arrived.lock().push(Instant::now());
             }
@@ -158,7 +158,7 @@ impl Looping {
             .function("loop", tiny_code::CALL_BACK)
             .call_at(tiny_code::CALL_BACK_CALL, "farcall_call_controller");
         // Its code stays in the executor when the dylib is dropped.
-        let dylib = callee.controller().create_dylib("call back");
+        let dylib = callee.executor().library("call back");
         dylib.add_object(&ObjectFile::parse("loop.o", object.bytes())?)?;
         let function = dylib.lookup("loop")?;
         Ok(Looping { callee: callee.clone(), function, handler, arrivals, result: Vec::new() })
@@ -172,7 +172,7 @@ impl Looping {
         args[..8].copy_from_slice(&self.handler.get().to_le_bytes());
         args[8..].copy_from_slice(&calls.to_le_bytes());
         self.result.clear();
-        self.callee.controller().call_into(self.function, &args, &mut self.result)?;
+        self.callee.process().call_into(self.function, &args, &mut self.result)?;
         let sum = calls * (calls + 1) / 2;
         if self.result == sum.to_le_bytes() {
             Ok(())
@@ -184,7 +184,7 @@ impl Looping {
 
 impl Drop for Looping {
     fn drop(&mut self) {
-        self.callee.controller().remove_handler(self.handler);
+        self.callee.process().remove_handler(self.handler);
     }
 }
 

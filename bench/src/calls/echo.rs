@@ -31,7 +31,7 @@ impl EchoCall {
             .call_at(tiny_code::BOUNCE_MALLOC, "malloc")
             .call_at(tiny_code::BOUNCE_MEMCPY, "memcpy");
         // Its code stays in the executor when the dylib is dropped.
-        let dylib = callee.controller().create_dylib("echo");
+        let dylib = callee.executor().library("echo");
         dylib.add_object(&ObjectFile::parse("bounce.o", object.bytes())?)?;
         Ok(EchoCall {
             name: name(size),
@@ -59,7 +59,7 @@ impl Contender for EchoCall {
         self.number += 1;
         mark(&mut self.bytes, self.number);
         self.result.clear();
-        self.callee.controller().call_into(self.bounce, &self.bytes, &mut self.result)?;
+        self.callee.process().call_into(self.bounce, &self.bytes, &mut self.result)?;
         if ends(&self.result) == ends(&self.bytes) {
             Ok(())
         } else {

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Batch, Pipeline};
+use farcall::controller::calls::{Batch, Pipeline};
 
 use crate::{Callee, Contender, Result};
 
@@ -28,7 +28,7 @@ impl InFlight {
     /// # Errors
     /// When no pipeline can be opened.
     pub fn new(callee: &Callee, calls: usize) -> Result<InFlight> {
-        let (pipeline, echo) = (callee.controller().pipeline()?, callee.echo());
+        let (pipeline, echo) = (callee.process().pipeline()?, callee.echo());
         let batch = u32::try_from(calls / 2)?.max(1);
         let name = name(calls);
         Ok(InFlight { name, pipeline, echo, batch, number: 0, args: Vec::new() })

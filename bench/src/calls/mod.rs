@@ -13,7 +13,7 @@ pub(crate) mod typed;
 
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, PerProt, Prot};
 
@@ -26,7 +26,8 @@ pub const FRESH_BYTES: usize = 4096;
 /// returns the first 8 bytes of its argument.
 #[derive(Debug, Clone)]
 pub struct Callee {
-    controller: Controller,
+    executor: Executor,
+    process: Process,
     echo: ExecutorAddr,
 }
 
@@ -50,21 +51,27 @@ impl Callee {
     }
 
     fn launch(launch: &ExecutorBuilder, cpus: Option<CpuPair>) -> Result<Callee> {
-        let controller = launch.clone().this_program().start()?;
+        let executor = launch.clone().this_program().start()?;
+        let process = executor.process()?;
         if let Some(cpus) = cpus {
-            cpus.pin_server(controller.pid().try_into()?)?;
+            cpus.pin_server(process.pid().try_into()?)?;
         }
         let object = TinyObject::new().function("echo", tiny_code::NULL_CALL).bytes();
         // Its code stays in the executor when the dylib is dropped.
-        let dylib: Dylib = controller.create_dylib("null call");
+        let dylib: Library = executor.library("null call");
         dylib.add_object(&ObjectFile::parse("echo.o", object)?)?;
-        Ok(Callee { echo: dylib.lookup("echo")?, controller })
+        Ok(Callee { echo: dylib.lookup("echo")?, executor, process })
     }
 
-    /// The session, for rows with functions of their own.
+    /// The executor, for rows with libraries of their own.
+    pub(crate) fn executor(&self) -> &Executor {
+        &self.executor
+    }
+
+    /// Its process, for rows that need addresses.
     #[must_use]
-    pub fn controller(&self) -> &Controller {
-        &self.controller
+    pub fn process(&self) -> &Process {
+        &self.process
     }
 
     /// The function of the null call.
@@ -97,7 +104,7 @@ impl Callee {
 
     fn call(&self, function: ExecutorAddr, number: u64, result: &mut Vec<u8>) -> Result<()> {
         result.clear();
-        self.controller.call_into(function, &number.to_le_bytes(), result)?;
+        self.process.call_into(function, &number.to_le_bytes(), result)?;
         if *result == number.to_le_bytes() {
             Ok(())
         } else {
@@ -159,12 +166,12 @@ impl Contender for CodeCall {
         self.code[2..10].copy_from_slice(&self.number.to_le_bytes());
         let mut memory = self
             .callee
-            .controller
+            .process
             .allocate(PerProt { code: FRESH_BYTES as u64, ..PerProt::default() })?;
         memory.write(Prot::Code, &self.code);
         let memory = memory.finalize();
         let called = self.callee.call(memory.address(), self.number, &mut self.result);
-        self.callee.controller.deallocate([memory])?;
+        self.callee.process.deallocate([memory])?;
         called
     }
 }
@@ -188,13 +195,13 @@ impl Contender for DataCall {
 
     #[inline]
     fn call(&mut self) -> Result<()> {
-        let controller = &self.call.callee.controller;
+        let process = &self.call.callee.process;
         let mut memory =
-            controller.allocate(PerProt { data: FRESH_BYTES as u64, ..PerProt::default() })?;
+            process.allocate(PerProt { data: FRESH_BYTES as u64, ..PerProt::default() })?;
         memory.write(Prot::Data, &self.data);
         let memory = memory.finalize();
         self.call.call()?;
-        self.call.callee.controller.deallocate([memory])?;
+        self.call.callee.process.deallocate([memory])?;
         Ok(())
     }
 }

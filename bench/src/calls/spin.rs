@@ -17,7 +17,7 @@ pub(crate) struct SpinCall {
 impl SpinCall {
     pub(crate) fn new(cpus: CpuPair) -> Result<SpinCall> {
         let callee = Callee::start_awake(cpus)?;
-        let executor = Pid::from_raw(callee.controller().pid());
+        let executor = Pid::from_raw(callee.process().pid());
         kill(executor, Signal::SIGSTOP)?;
         Ok(SpinCall { call: callee.null_call(), executor })
     }

@@ -33,9 +33,9 @@ impl TypedCall {
     pub(crate) fn new(callee: &Callee) -> Result<TypedCall> {
         let object = TinyObject::new().function("same", tiny_code::SAME);
         // Its code stays in the executor when the dylib is dropped.
-        let dylib = callee.controller().create_dylib("typed");
+        let dylib = callee.executor().library("typed");
         dylib.add_object(&ObjectFile::parse("same.o", object.bytes())?)?;
-        Ok(TypedCall { function: dylib.function("same")?, number: 0 })
+        Ok(TypedCall { function: dylib.function("same").bind()?, number: 0 })
     }
 }
 
@@ -45,9 +45,9 @@ impl TypedBatch {
 
     pub(crate) fn new(callee: &Callee) -> Result<TypedBatch> {
         let object = TinyObject::new().function("sum", tiny_code::SUM);
-        let dylib = callee.controller().create_dylib("batch");
+        let dylib = callee.executor().library("batch");
         dylib.add_object(&ObjectFile::parse("sum.o", object.bytes())?)?;
-        Ok(TypedBatch { function: dylib.function("sum")?, number: 0 })
+        Ok(TypedBatch { function: dylib.function("sum").bind()?, number: 0 })
     }
 
     fn batch(&mut self, calls: i64) -> Result<()> {
@@ -72,7 +72,7 @@ impl Contender for TypedCall {
     #[inline]
     fn call(&mut self) -> Result<()> {
         self.number += 1;
-        let result = self.function.call(self.number)?;
+        let result = self.function.call((self.number,))?;
         if result == self.number {
             Ok(())
         } else {

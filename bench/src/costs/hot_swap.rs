@@ -30,14 +30,14 @@ pub struct HotSwap {
 /// # Errors
 /// When the executor is gone, or a call is not of the expected version.
 pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<HotSwap> {
-    let controller = callee.controller();
+    let (executor, process) = (callee.executor(), callee.process());
     let versions = TinyObject::new()
         .function("one", &tiny_code::constant(1))
         .function("two", &tiny_code::constant(2));
-    let dylib = controller.create_dylib("versions");
+    let dylib = executor.library("versions");
     dylib.add_object(&ObjectFile::parse("versions.o", versions.bytes())?)?;
     let versions = [dylib.lookup("one")?, dylib.lookup("two")?];
-    let function = controller.create_redirectable(versions[0])?;
+    let function = process.create_redirectable(versions[0])?;
     let rounds = time.rounds(|| {
         let start = Instant::now();
         for swap in 0..SWAPS {
@@ -46,7 +46,7 @@ pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<HotSwap> {
         let took = start.elapsed();
         for (version, due) in versions.into_iter().zip([1_u64, 2]) {
             function.redirect(version)?;
-            if controller.call(function.address(), &[])? != due.to_le_bytes() {
+            if process.call(function.address(), &[])? != due.to_le_bytes() {
                 return Err(format!("a call is not of version {due}").into());
             }
         }

@@ -39,7 +39,7 @@ pub struct Idle {
 /// # Errors
 /// When the call fails, or the kernel does not return the times.
 pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<Idle> {
-    let executor = clock_getcpuclockid(Pid::from_raw(callee.controller().pid()))?;
+    let executor = clock_getcpuclockid(Pid::from_raw(callee.process().pid()))?;
     callee.null_call().call()?;
     thread::sleep(AFTER);
     let left = time.until.saturating_duration_since(Instant::now());

@@ -5,10 +5,11 @@
 use std::fmt;
 use std::time::Instant;
 
+use farcall::controller::Process;
 use farcall::controller::memory::FinalizedAlloc;
-use farcall::controller::{Controller, ObjectLayer};
-use farcall::jit::{ExecutionSession, ResourceTracker};
 use farcall::link::ObjectFile;
+use farcall::orc::ObjectLayer;
+use farcall::orc::{ExecutionSession, ResourceTracker};
 use farcall::{PerProt, Prot};
 use serde::{Deserialize, Serialize};
 
@@ -54,29 +55,29 @@ pub struct Made {
 /// # Errors
 /// When the executor is gone.
 pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<Life> {
-    let controller = callee.controller();
+    let (executor, process) = (callee.executor(), callee.process());
     let mut null_ns = Vec::new();
     let object = ObjectFile::parse("eight.o", eight())?;
-    let memory = rounds(controller, time.part(4), || beyond_writing(controller))?;
-    let link = rounds(controller, time.part(3), || {
+    let memory = rounds(process, time.part(4), || beyond_writing(process))?;
+    let link = rounds(process, time.part(3), || {
         let mut took = 0.0;
         for _ in 0..TIMES {
             let start = Instant::now();
-            let dylib = controller.create_dylib("eight");
+            let dylib = executor.library("eight");
             dylib.add_object(&object)?;
             let function = dylib.lookup("f7")?;
             took += nanoseconds_since(start);
             // The registration of unwind information goes ahead of the first call.
-            controller.call(function, &[0; 8])?;
+            process.call(function, &[0; 8])?;
             let start = Instant::now();
-            controller.call(function, &[0; 8])?;
+            process.call(function, &[0; 8])?;
             null_ns.push(nanoseconds_since(start));
             dylib.clear()?;
         }
         Ok(took)
     })?;
     let session = ExecutionSession::new();
-    let (removal, single_removal) = removals(controller, &session, time)?;
+    let (removal, single_removal) = removals(process, &session, time)?;
     session.end_session()?;
     null_ns.sort_unstable_by(f64::total_cmp);
     let null_ns = null_ns.get(null_ns.len() / 2).copied().ok_or("no calls")?;
@@ -85,22 +86,21 @@ pub(crate) fn measure(callee: &Callee, time: Allowance) -> Result<Life> {
 
 /// The time that `work` measures in each round, for each of [`TIMES`].
 fn rounds(
-    controller: &Controller,
+    process: &Process,
     time: Allowance,
     mut work: impl FnMut() -> Result<f64>,
 ) -> Result<Made> {
     let rounds = time.rounds(|| {
-        let before = controller.stats().calls;
+        let before = process.stats().calls;
         let took = work()?;
-        Ok((took / f64::from(TIMES), controller.stats().calls - before))
+        Ok((took / f64::from(TIMES), process.stats().calls - before))
     })?;
     Made::of(rounds)
 }
 
 /// The time to allocate and deallocate memory, less the time of writing to it.
-fn beyond_writing(controller: &Controller) -> Result<f64> {
-    let mut spare =
-        controller.allocate(PerProt { code: 4_096, data: 4_096, ..PerProt::default() })?;
+fn beyond_writing(process: &Process) -> Result<f64> {
+    let mut spare = process.allocate(PerProt { code: 4_096, data: 4_096, ..PerProt::default() })?;
     let start = Instant::now();
     for _ in 0..TIMES {
         spare.write(Prot::Code, &PAGE);
@@ -111,22 +111,22 @@ fn beyond_writing(controller: &Controller) -> Result<f64> {
     let start = Instant::now();
     for _ in 0..TIMES {
         let mut memory =
-            controller.allocate(PerProt { code: 4_096, data: 4_096, ..PerProt::default() })?;
+            process.allocate(PerProt { code: 4_096, data: 4_096, ..PerProt::default() })?;
         memory.write(Prot::Code, &PAGE);
         memory.write(Prot::Data, &PAGE);
         let memory: FinalizedAlloc = memory.finalize();
-        controller.deallocate([memory])?;
+        process.deallocate([memory])?;
     }
     Ok(nanoseconds_since(start) - writing)
 }
 
 /// Removes linked objects by one tracker for all, and by one for each.
 fn removals(
-    controller: &Controller,
+    process: &Process,
     session: &ExecutionSession,
     time: Allowance,
 ) -> Result<(Made, Made)> {
-    let layer = ObjectLayer::new(session, controller);
+    let layer = ObjectLayer::new(session, process);
     let dylib = session.create_dylib("many")?;
     let mut objects = Vec::new();
     for number in 0..OBJECTS {
@@ -143,14 +143,14 @@ fn removals(
             let last = dylib.lookup_all(&names)?;
             let any = last.into_values().next().ok_or("nothing was found")?;
             // The registration of unwind information goes ahead of this call.
-            controller.call(any.address, &[0; 8])?;
-            let before = controller.stats().calls;
+            process.call(any.address, &[0; 8])?;
+            let before = process.stats().calls;
             let start = Instant::now();
             for tracker in &trackers {
                 tracker.remove()?;
             }
             let each_ns = nanoseconds_since(start) / f64::from(OBJECTS);
-            Ok((each_ns, controller.stats().calls - before))
+            Ok((each_ns, process.stats().calls - before))
         })?;
         Made::of(rounds)
     };

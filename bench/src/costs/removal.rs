@@ -75,7 +75,7 @@ pub(crate) fn measure(callee: &Callee, peer: &Rc<Peer>, time: Allowance) -> Resu
     let client = Client::connect(Connection::socket(ours)?)?;
     Ok(Removal {
         stream: removals(client.native_memory(), time.part(2))?,
-        lane: removals(callee.controller().native_memory(), time.part(2))?,
+        lane: removals(callee.process().native_memory(), time.part(2))?,
         kernel: kernel(time)?,
     })
 }

@@ -30,8 +30,9 @@ fn main() -> Result<(), Failure> {
     if lines.is_empty() {
         lines.extend(PROGRAM.map(str::to_owned));
     }
-    let controller = ExecutorBuilder::new().this_program().start()?;
-    let mut builder = FarcallBuilder::new(&controller, default_libcall_names())?;
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
+    let mut builder = FarcallBuilder::new(&executor, default_libcall_names())?;
     builder.name("expressions");
     let mut module = FarcallModule::new(builder);
 
@@ -47,7 +48,7 @@ fn main() -> Result<(), Failure> {
     module.finalize_definitions()?;
     for (line, id) in expressions {
         let address = module.get_finalized_function(id)?;
-        let value = controller.function::<extern "C" fn() -> f64>(address).call()?;
+        let value = process.function::<extern "C" fn() -> f64>(address).call(())?;
         println!("{line} = {value}");
     }
     Ok(())

@@ -10,7 +10,7 @@ use arrow_array::{Array, Float64Array, RecordBatch};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema};
 use farcall::ExecutorAddr;
-use farcall::controller::{HeapBlock, RegionHeap};
+use farcall::controller::region::{HeapBlock, RegionHeap};
 
 use crate::Failure;
 

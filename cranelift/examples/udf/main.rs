@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 use arrow_array::{Float64Array, RecordBatch};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::default_libcall_names;
-use farcall::controller::{Access, Controller, ExecutorBuilder, Region, RegionHeap};
+use farcall::controller::region::{Access, Region, RegionHeap};
+use farcall::controller::{Executor, ExecutorBuilder};
 use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
 use columns::{Column, sales, table};
@@ -53,20 +54,20 @@ fn main() -> Result<ExitCode, Failure> {
     let results = RegionHeap::new(Region::new(1 << 28, Access::ReadWrite)?);
     let batch = sales(&inputs, ROWS)?;
 
-    let controller = start(&inputs, &results)?;
-    let total = run(&controller, TOTAL, &batch, &results)?;
-    let error = run(&controller, CRASH, &batch, &results).err().ok_or("abort has returned")?;
+    let executor = start(&inputs, &results)?;
+    let total = run(&executor, TOTAL, &batch, &results)?;
+    let error = run(&executor, CRASH, &batch, &results).err().ok_or("abort has returned")?;
     println!("{CRASH}: {error}");
 
-    let controller = start(&inputs, &results)?; // another executor, for the same columns
-    assert_eq!(run(&controller, TOTAL, &batch, &results)?, total, "the crash has changed nothing");
+    let executor = start(&inputs, &results)?; // another executor, for the same columns
+    assert_eq!(run(&executor, TOTAL, &batch, &results)?, total, "the crash has changed nothing");
     let sum: f64 = total.values().iter().sum();
     println!("{TOTAL}: {ROWS} rows, {sum:.2} together");
 
     if rounds == 0 {
         return Ok(ExitCode::SUCCESS);
     }
-    let [near, far] = measure(&controller, &batch, &results, rounds)?;
+    let [near, far] = measure(&executor, &batch, &results, rounds)?;
     let ratio = near.as_secs_f64() / far.as_secs_f64();
     let [near, far] = [near, far].map(|time| ROWS as f64 / time.as_secs_f64() / 1e6);
     println!(
@@ -77,37 +78,37 @@ fn main() -> Result<ExitCode, Failure> {
 }
 
 /// Starts an executor and attaches both regions until it ends.
-fn start(inputs: &RegionHeap, results: &RegionHeap) -> Result<Controller, Failure> {
-    let controller = ExecutorBuilder::new().this_program().spin(SPIN).start()?;
+fn start(inputs: &RegionHeap, results: &RegionHeap) -> Result<Executor, Failure> {
+    let executor = ExecutorBuilder::new().this_program().spin(SPIN).start()?;
     for heap in [inputs, results] {
-        mem::forget(controller.attach(heap.region())?);
+        executor.attach(heap.clone())?;
     }
-    Ok(controller)
+    Ok(executor)
 }
 
 /// Compiles an expression and runs it over a batch. The result is a column in the region.
 fn run(
-    controller: &Controller,
+    executor: &Executor,
     expression: &str,
     batch: &RecordBatch,
     results: &RegionHeap,
 ) -> Result<Float64Array, Failure> {
     let definition = parse(expression)?;
-    let mut module = FarcallModule::new(FarcallBuilder::new(controller, default_libcall_names())?);
+    let mut module = FarcallModule::new(FarcallBuilder::new(executor, default_libcall_names())?);
     let id = kernel::compile(&mut module, &definition)?;
     module.finalize_definitions()?;
-    let kernel = controller.function::<Kernel>(module.get_finalized_function(id)?);
+    let kernel = executor.process()?.function::<Kernel>(module.get_finalized_function(id)?);
 
     let columns = table(results, batch, &definition.parameters)?;
     let result = Column::new(results, batch.num_rows())?;
-    kernel.call(columns.address(), result.address(), i64::try_from(batch.num_rows())?)?;
+    kernel.call((columns.address(), result.address(), i64::try_from(batch.num_rows())?))?;
     // SAFETY: the kernel has returned, and nothing else in the executor knows the column.
     Ok(unsafe { result.into_array() })
 }
 
 /// The medians of the kernel's time in this process and in the executor, in turns, over the same columns.
 fn measure(
-    controller: &Controller,
+    executor: &Executor,
     batch: &RecordBatch,
     results: &RegionHeap,
     rounds: usize,
@@ -116,13 +117,13 @@ fn measure(
     let mut near = JITModule::new(JITBuilder::new(default_libcall_names())?);
     let near_id = kernel::compile(&mut near, &definition)?;
     near.finalize_definitions()?;
-    let mut far = FarcallModule::new(FarcallBuilder::new(controller, default_libcall_names())?);
+    let mut far = FarcallModule::new(FarcallBuilder::new(executor, default_libcall_names())?);
     let far_id = kernel::compile(&mut far, &definition)?;
     far.finalize_definitions()?;
 
     // SAFETY: the function was compiled with this type, and the module outlives the calls.
     let near_kernel: Kernel = unsafe { mem::transmute(near.get_finalized_function(near_id)) };
-    let far_kernel = controller.function::<Kernel>(far.get_finalized_function(far_id)?);
+    let far_kernel = executor.process()?.function::<Kernel>(far.get_finalized_function(far_id)?);
     let columns = table(results, batch, &definition.parameters)?;
     let [near_result, far_result] = [Column::new(results, ROWS)?, Column::new(results, ROWS)?];
     let rows = i64::try_from(ROWS)?;
@@ -133,7 +134,7 @@ fn measure(
         near_kernel(columns.address(), near_result.address(), rows);
         let near_time = begun.elapsed();
         let begun = Instant::now();
-        far_kernel.call(columns.address(), far_result.address(), rows)?;
+        far_kernel.call((columns.address(), far_result.address(), rows))?;
         let far_time = begun.elapsed();
         if round >= rounds.div_ceil(10) {
             times[0].push(near_time);

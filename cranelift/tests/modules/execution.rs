@@ -10,11 +10,12 @@ use farcall::controller::profile::PerfMap;
 use farcall::link::ObjectFile;
 use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
-use crate::testkit::{controller, declare, define, far, parse, target};
+use crate::testkit::{declare, define, executor, far, parse, target};
 
 pub(crate) fn data_is_initialized_and_refers_to_data_and_code() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = far(&executor, target(true));
     // Returns *pointer + (*function)().
     let sum = "function u0:0() -> i64 system_v {\n    gv0 = symbol colocated u1:1\n    sig0 = () -> i64 system_v\n\
                block0:\n    v0 = symbol_value.i64 gv0\n    v1 = load.i64 v0\n    v2 = load.i64 v1\n\
@@ -39,7 +40,7 @@ pub(crate) fn data_is_initialized_and_refers_to_data_and_code() {
     define(&mut module, two_id, two);
     module.finalize_definitions().unwrap();
     let address = module.get_finalized_function(sum_id).unwrap();
-    assert_eq!(controller.function::<extern "C" fn() -> i64>(address).call().unwrap(), 42);
+    assert_eq!(process.function::<extern "C" fn() -> i64>(address).call(()).unwrap(), 42);
 
     let [forty, pointers] = [forty, pointers].map(|id| module.get_finalized_data(id).unwrap());
     assert_eq!((forty.bytes(), pointers.bytes()), (12, 16));
@@ -49,13 +50,14 @@ pub(crate) fn data_is_initialized_and_refers_to_data_and_code() {
     define(&mut module, next_id, &next);
     module.finalize_definitions().unwrap();
     let address = module.get_finalized_function(next_id).unwrap();
-    assert_eq!(controller.function::<extern "C" fn() -> i64>(address).call().unwrap(), 42);
+    assert_eq!(process.function::<extern "C" fn() -> i64>(address).call(()).unwrap(), 42);
 }
 
 pub(crate) fn thread_locals_count_for_each_thread() {
-    let controller = controller();
+    let executor = executor();
+    let process = executor.process().expect("a process");
     let mut module =
-        FarcallModule::new(FarcallBuilder::new(&controller, default_libcall_names()).unwrap());
+        FarcallModule::new(FarcallBuilder::new(&executor, default_libcall_names()).unwrap());
     let count = "function u0:0() -> i64 system_v {\n    gv0 = symbol colocated tls u1:0\n    gv1 = symbol colocated tls u1:1\n\
                  block0:\n    v0 = tls_value.i64 gv0\n    v1 = load.i64 v0\n    v9 = iconst.i64 1\n    v2 = iadd v1, v9\n    store v2, v0\n\
                  v3 = tls_value.i64 gv1\n    v4 = load.i64 v3\n    v5 = iadd v2, v4\n    return v5\n}\n";
@@ -71,21 +73,22 @@ pub(crate) fn thread_locals_count_for_each_thread() {
     define(&mut module, id, count);
     module.finalize_definitions().unwrap();
     let address = module.get_finalized_function(id).unwrap();
-    let function = controller.function::<extern "C" fn() -> i64>(address);
-    assert_eq!([function.call().unwrap(), function.call().unwrap()], [101, 102]);
+    let function = process.function::<extern "C" fn() -> i64>(address);
+    assert_eq!([function.call(()).unwrap(), function.call(()).unwrap()], [101, 102]);
     let other =
-        std::thread::scope(|scope| scope.spawn(|| function.call().unwrap()).join().unwrap());
+        std::thread::scope(|scope| scope.spawn(|| function.call(()).unwrap()).join().unwrap());
     assert_eq!(other, 101, "this thread has its own thread in the executor");
     let error = module.get_finalized_data(counter).expect_err("it has an address in each thread");
     assert!(error.to_string().contains("counter is a thread-local"), "{error}");
 }
 
 pub(crate) fn symbols_of_the_host_are_found_first() {
-    let controller = controller();
+    let executor = executor();
+    let process = executor.process().expect("a process");
     let call = "function u0:0(f64) -> f64 system_v {\n    fn0 = u0:1(f64) -> f64 system_v\n\
                 block0(v0: f64):\n    v1 = call fn0(v0)\n    return v1\n}\n";
     let build = |symbol: Option<ExecutorAddr>| {
-        let mut builder = FarcallBuilder::new(&controller, default_libcall_names()).unwrap();
+        let mut builder = FarcallBuilder::new(&executor, default_libcall_names()).unwrap();
         if let Some(address) = symbol {
             builder.symbol("sqrt", address);
         }
@@ -97,11 +100,11 @@ pub(crate) fn symbols_of_the_host_are_found_first() {
         module.finalize_definitions().unwrap();
         module.get_finalized_function(id).unwrap()
     };
-    let far = |address| controller.function::<extern "C" fn(f64) -> f64>(address);
+    let far = |address| process.function::<extern "C" fn(f64) -> f64>(address);
     let square_root = far(build(None));
-    assert!((square_root.call(16.0).unwrap() - 4.0).abs() < 1e-9);
-    let twice = far(build(Some(square_root.address())));
-    assert!((twice.call(16.0).unwrap() - 4.0).abs() < 1e-9, "it calls the function above");
+    assert!((square_root.call((16.0,)).unwrap() - 4.0).abs() < 1e-9);
+    let twice = far(build(Some(square_root.address().unwrap())));
+    assert!((twice.call((16.0,)).unwrap() - 4.0).abs() < 1e-9, "it calls the function above");
 }
 
 /// An object of C++.
@@ -119,9 +122,10 @@ fn compile(source: &str) -> ObjectFile {
 }
 
 pub(crate) fn exceptions_pass_through_compiled_frames() {
-    let controller = controller();
-    let runtime = controller.create_dylib("runtime");
-    runtime.add_library("libstdc++.so.6");
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let runtime = executor.library("runtime");
+    runtime.add_library("libstdc++.so.6").expect("added");
     let source = "extern \"C\" void thrower(long number) { throw number; }\n\
                   extern \"C\" long catcher(void (*function)(long), long number) {\n\
                   try { function(number); } catch (long caught) { return caught + 1; } return 0; }\n";
@@ -132,7 +136,7 @@ pub(crate) fn exceptions_pass_through_compiled_frames() {
     let between = "function u0:0(i64) system_v {\n    fn0 = u0:1(i64) system_v\n    ss0 = explicit_slot 64\n\
                    block0(v0: i64):\n    v8 = stack_addr.i64 ss0\n    store v0, v8\n    call fn0(v0)\n    v1 = load.i64 v8\n\
                    call fn0(v1)\n    return\n}\n";
-    let mut builder = FarcallBuilder::new(&controller, default_libcall_names()).unwrap();
+    let mut builder = FarcallBuilder::new(&executor, default_libcall_names()).unwrap();
     builder.symbol("thrower", thrower);
     let mut module = FarcallModule::new(builder);
     let id = declare(&mut module, "between", between);
@@ -140,9 +144,9 @@ pub(crate) fn exceptions_pass_through_compiled_frames() {
     define(&mut module, id, between);
     module.finalize_definitions().unwrap();
     let address = module.get_finalized_function(id).unwrap();
-    let catcher = controller.function::<extern "C" fn(ExecutorAddr, i64) -> i64>(catcher);
+    let catcher = process.function::<extern "C" fn(ExecutorAddr, i64) -> i64>(catcher);
     for number in 0..100 {
-        assert_eq!(catcher.call(address, number).unwrap(), number + 1);
+        assert_eq!(catcher.call((address, number)).unwrap(), number + 1);
     }
 }
 
@@ -155,8 +159,9 @@ pub(crate) fn crashes_name_the_function_and_the_module() {
         ),
         ("traps", "trap user1", "SIGILL"),
     ] {
-        let controller = controller();
-        let mut builder = FarcallBuilder::new(&controller, default_libcall_names()).unwrap();
+        let executor = executor();
+        let process = executor.process().expect("a process");
+        let mut builder = FarcallBuilder::new(&executor, default_libcall_names()).unwrap();
         builder.name("formulas");
         let mut module = FarcallModule::new(builder);
         let text = format!("function u0:0() system_v {{\nblock0:\n    {body}\n}}\n");
@@ -164,7 +169,7 @@ pub(crate) fn crashes_name_the_function_and_the_module() {
         define(&mut module, id, &text);
         module.finalize_definitions().unwrap();
         let address = module.get_finalized_function(id).unwrap();
-        let error = controller.function::<extern "C" fn()>(address).call().expect_err("a crash");
+        let error = process.function::<extern "C" fn()>(address).call(()).expect_err("a crash");
         let text = error.to_string();
         assert!(error.death().is_some() && text.contains(signal), "{text}");
         assert!(text.contains(&format!("in {name}+")) && text.contains("(formulas)"), "{text}");
@@ -172,10 +177,11 @@ pub(crate) fn crashes_name_the_function_and_the_module() {
 }
 
 pub(crate) fn perf_has_the_names_of_functions() {
-    let controller = controller();
-    let map = PerfMap::create(&controller).unwrap();
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let map = PerfMap::create(&process).unwrap();
     let path = map.path().to_owned();
-    let mut builder = FarcallBuilder::new(&controller, default_libcall_names()).unwrap();
+    let mut builder = FarcallBuilder::new(&executor, default_libcall_names()).unwrap();
     builder.plugin(Arc::new(map));
     let mut module = FarcallModule::new(builder);
     let text = "function u0:0() system_v {\nblock0:\n    return\n}\n";

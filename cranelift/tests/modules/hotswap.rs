@@ -1,10 +1,10 @@
 //! Functions that are redefined and freed while the program runs.
 
 use cranelift_module::{DataDescription, FuncId, Linkage, Module, ModuleError};
-use farcall::controller::Controller;
+use farcall::controller::Process;
 use farcall_cranelift::FarcallModule;
 
-use crate::testkit::{controller, declare, define, far, swapping, target};
+use crate::testkit::{declare, define, executor, far, swapping, target};
 
 type Number = extern "C" fn() -> i64;
 
@@ -23,37 +23,39 @@ fn caller(callee: u32) -> String {
     )
 }
 
-fn call(controller: &Controller, module: &FarcallModule, id: FuncId) -> i64 {
+fn call(process: &Process, module: &FarcallModule, id: FuncId) -> i64 {
     let address = module.get_finalized_function(id).expect("finalized");
-    controller.function::<Number>(address).call().expect("a number")
+    process.function::<Number>(address).call(()).expect("a number")
 }
 
 pub(crate) fn callers_reach_the_new_definition() {
-    let controller = controller();
-    let mut module = swapping(&controller);
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = swapping(&executor);
     let step = declare(&mut module, "step", &constant(0));
     let outer = declare(&mut module, "outer", &caller(0));
     define(&mut module, step, &constant(1));
     define(&mut module, outer, &caller(0));
     module.finalize_definitions().unwrap();
-    assert_eq!(call(&controller, &module, outer), 2);
+    assert_eq!(call(&process, &module, outer), 2);
     let address = module.get_finalized_function(step).unwrap();
     for number in 2..200 {
         module.prepare_for_function_redefine(step).unwrap();
         define(&mut module, step, &constant(number));
-        assert_eq!(call(&controller, &module, outer), number, "the old definition until finalize");
+        assert_eq!(call(&process, &module, outer), number, "the old definition until finalize");
         module.finalize_definitions().unwrap();
-        assert_eq!(call(&controller, &module, outer), number + 1);
-        assert_eq!(call(&controller, &module, step), number);
+        assert_eq!(call(&process, &module, outer), number + 1);
+        assert_eq!(call(&process, &module, step), number);
     }
     assert_eq!(module.get_finalized_function(step).unwrap(), address, "its address stays");
-    assert_eq!(controller.remove_unused().unwrap(), 0);
+    assert_eq!(process.remove_unused().unwrap(), 0);
     module.free_memory().unwrap();
 }
 
 pub(crate) fn a_definition_that_fails_leaves_the_old_one() {
-    let controller = controller();
-    let mut module = swapping(&controller);
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = swapping(&executor);
     let step = declare(&mut module, "step", &constant(0));
     let missing = declare(&mut module, "missing", &constant(0));
     define(&mut module, step, &constant(1));
@@ -62,15 +64,16 @@ pub(crate) fn a_definition_that_fails_leaves_the_old_one() {
     define(&mut module, step, &caller(missing.as_u32()));
     let error = module.finalize_definitions().expect_err("it calls what is not defined");
     assert!(error.to_string().contains("missing is declared and not defined"), "{error}");
-    assert_eq!(call(&controller, &module, step), 1);
+    assert_eq!(call(&process, &module, step), 1);
     define(&mut module, step, &constant(2));
     module.finalize_definitions().unwrap();
-    assert_eq!(call(&controller, &module, step), 2);
+    assert_eq!(call(&process, &module, step), 2);
 }
 
 pub(crate) fn one_function_is_freed_and_defined_again() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = far(&executor, target(true));
     let one = declare(&mut module, "one", &constant(0));
     let other = declare(&mut module, "other", &constant(0));
     let mut addresses = Vec::new();
@@ -79,12 +82,12 @@ pub(crate) fn one_function_is_freed_and_defined_again() {
     for number in 0..50 {
         define(&mut module, one, &constant(number));
         module.finalize_definitions().unwrap();
-        assert_eq!(call(&controller, &module, one), number);
+        assert_eq!(call(&process, &module, one), number);
         addresses.push(module.get_finalized_function(one).unwrap());
         module.free_function(one).unwrap();
         let error = module.get_finalized_function(one).expect_err("it is freed");
         assert!(error.to_string().contains("one is not finalized"), "{error}");
-        assert_eq!(call(&controller, &module, other), 7, "the other one stays");
+        assert_eq!(call(&process, &module, other), 7, "the other one stays");
     }
     addresses.dedup();
     assert_eq!(addresses.len(), 1, "the memory is used again");
@@ -92,8 +95,9 @@ pub(crate) fn one_function_is_freed_and_defined_again() {
 }
 
 pub(crate) fn a_batch_is_freed_with_its_last_function() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = far(&executor, target(true));
     let ids: Vec<_> =
         (0..3).map(|n| declare(&mut module, &format!("f{n}"), &constant(0))).collect();
     let round = |module: &mut FarcallModule| {
@@ -103,7 +107,7 @@ pub(crate) fn a_batch_is_freed_with_its_last_function() {
         module.finalize_definitions().unwrap();
         let first = module.get_finalized_function(ids[0]).unwrap();
         for (number, id) in ids.iter().enumerate().rev() {
-            assert_eq!(call(&controller, module, *id), number as i64);
+            assert_eq!(call(&process, module, *id), number as i64);
             module.free_function(*id).unwrap();
         }
         first
@@ -113,25 +117,27 @@ pub(crate) fn a_batch_is_freed_with_its_last_function() {
 }
 
 pub(crate) fn finalizing_waits_for_no_answer() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = far(&executor, target(true));
     let ids: Vec<_> =
         (0..20).map(|n| declare(&mut module, &format!("f{n}"), &constant(0))).collect();
-    let before = controller.stats().round_trips;
+    let before = process.stats().round_trips;
     for (number, id) in (0..).zip(&ids) {
         define(&mut module, *id, &constant(number));
         module.finalize_definitions().unwrap();
     }
-    assert_eq!(controller.stats().round_trips, before);
+    assert_eq!(process.stats().round_trips, before);
     for (number, id) in (0..).zip(&ids) {
-        assert_eq!(call(&controller, &module, *id), number);
+        assert_eq!(call(&process, &module, *id), number);
     }
 }
 
 /// A batch whose data is freed last, while a call is in its function.
 pub(crate) fn freed_code_stays_while_a_call_is_in_it() {
-    let controller = controller();
-    let mut module = swapping(&controller);
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = swapping(&executor);
     // Says that it runs, and waits until the flag is not 0.
     let text = "function u0:0() -> i64 system_v {\n    gv0 = symbol colocated u1:1\n    gv1 = symbol colocated u1:2\n\
                 block0:\n    v0 = symbol_value.i64 gv0\n    v2 = symbol_value.i64 gv1\n    v3 = iconst.i64 1\n\
@@ -161,25 +167,26 @@ pub(crate) fn freed_code_stays_while_a_call_is_in_it() {
     module.finalize_definitions().unwrap();
 
     let address = module.get_finalized_function(waits).unwrap();
-    let function = controller.function::<Number>(address);
+    let function = process.function::<Number>(address);
     let result = std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| function.call());
-        while call(&controller, &module, runs) == 0 {}
+        let waiting = scope.spawn(|| function.call(()));
+        while call(&process, &module, runs) == 0 {}
         module.free_function(waits).unwrap();
         module.free_data(table).unwrap();
-        assert_eq!(controller.remove_unused().unwrap(), 1, "a call is in it");
-        assert_eq!(call(&controller, &module, sets), 7);
+        assert_eq!(process.remove_unused().unwrap(), 1, "a call is in it");
+        assert_eq!(call(&process, &module, sets), 7);
         waiting.join().unwrap()
     });
     assert_eq!(result.unwrap(), 7);
-    assert_eq!(controller.remove_unused().unwrap(), 0);
+    assert_eq!(process.remove_unused().unwrap(), 0);
 }
 
 /// Rounds of define, redefine and free. Memory of both processes stays the same after the first tenth.
 fn cycles(rounds: u32) {
-    let controller = controller();
-    let mut module = swapping(&controller);
-    let mut direct = far(&controller, target(true));
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = swapping(&executor);
+    let mut direct = far(&executor, target(true));
     let step = declare(&mut module, "step", &constant(0));
     let outer = declare(&mut module, "outer", &caller(0));
     let one = declare(&mut direct, "one", &constant(0));
@@ -191,20 +198,20 @@ fn cycles(rounds: u32) {
         define(&mut direct, one, &constant(number));
         module.finalize_definitions().unwrap();
         direct.finalize_definitions().unwrap();
-        assert_eq!(call(&controller, &module, outer), number + 1);
-        assert_eq!(call(&controller, &direct, one), number);
+        assert_eq!(call(&process, &module, outer), number + 1);
+        assert_eq!(call(&process, &direct, one), number);
         module.prepare_for_function_redefine(step).unwrap();
         define(&mut module, step, &constant(-number));
         module.finalize_definitions().unwrap();
-        assert_eq!(call(&controller, &module, outer), 1 - number);
+        assert_eq!(call(&process, &module, outer), 1 - number);
         module.free_function(step).unwrap();
         module.free_function(outer).unwrap();
         direct.free_function(one).unwrap();
         if round == rounds / 10 {
-            early = resident(&controller);
+            early = resident(&process);
         }
     }
-    let late = resident(&controller);
+    let late = resident(&process);
     for (early, late) in early.into_iter().zip(late) {
         assert!(late < early + 2048, "{early} KiB became {late} KiB in {rounds} rounds");
     }
@@ -212,8 +219,8 @@ fn cycles(rounds: u32) {
 }
 
 /// The resident memory of both processes, in KiB.
-fn resident(controller: &Controller) -> [u64; 2] {
-    ["self".to_owned(), controller.pid().to_string()].map(|process| {
+fn resident(process: &Process) -> [u64; 2] {
+    ["self".to_owned(), process.pid().to_string()].map(|process| {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("a process");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
         line.trim().trim_end_matches(" kB").trim().parse().expect("a number")

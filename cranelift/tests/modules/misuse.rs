@@ -8,7 +8,7 @@ use cranelift_module::{
 };
 
 use crate::hotswap::constant;
-use crate::testkit::{controller, declare, define, far, parse, target};
+use crate::testkit::{declare, define, executor, far, parse, target};
 
 #[track_caller]
 fn refused<T>(outcome: ModuleResult<T>, what: &str) {
@@ -19,8 +19,8 @@ fn refused<T>(outcome: ModuleResult<T>, what: &str) {
 }
 
 pub(crate) fn definitions_that_are_refused() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let mut module = far(&executor, target(true));
     let mut context = module.make_context();
     context.func = parse(&constant(1));
     let signature = context.func.signature.clone();
@@ -52,8 +52,8 @@ pub(crate) fn definitions_that_are_refused() {
 }
 
 pub(crate) fn data_that_is_refused() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let mut module = far(&executor, target(true));
     let data = module.declare_data("table", Linkage::Local, true, false).unwrap();
     let mut description = DataDescription::new();
     refused(module.define_data(data, &description), "table has no content");
@@ -74,8 +74,8 @@ pub(crate) fn data_that_is_refused() {
 }
 
 pub(crate) fn references_that_are_refused() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let mut module = far(&executor, target(true));
     let mut signature = Signature::new(module.isa().default_call_conv());
     signature.returns.push(AbiParam::new(types::I64));
     let callee = "function u0:0() -> i64 system_v {\n    fn0 = u0:1() -> i64 system_v\n\
@@ -105,13 +105,14 @@ pub(crate) fn references_that_are_refused() {
 }
 
 pub(crate) fn after_the_death_of_the_executor_finalize_is_an_error() {
-    let controller = controller();
-    let mut module = far(&controller, target(true));
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = far(&executor, target(true));
     let one = declare(&mut module, "one", &constant(1));
     define(&mut module, one, &constant(1));
     module.finalize_definitions().unwrap();
-    controller.kill_handle().kill();
-    controller.process_info().expect_err("it is dead");
+    process.kill();
+    process.process_info().expect_err("it is dead");
     let ceil = "function u0:1(i64, i64, i64) {\n    fn0 = %Memcpy(i64, i64, i64) -> i64 system_v\n\
                 block0(v0: i64, v1: i64, v2: i64):\n    v3 = call fn0(v0, v1, v2)\n    return\n}\n";
     let two = declare(&mut module, "two", ceil);

@@ -3,10 +3,10 @@
 
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_module::{DataDescription, FuncId, Linkage, Module};
-use farcall::controller::Controller;
+use farcall::controller::Executor;
 
 use crate::corpus::{HOST, IMPORTS, Program, TABLE, VARIABLE_BYTES, VARIABLES};
-use crate::testkit::{controller, declare, define, far, in_process, parse, target, target_with};
+use crate::testkit::{declare, define, executor, far, in_process, parse, target, target_with};
 
 type Host = extern "C" fn(i64, i64, f64, f64) -> i64;
 
@@ -87,36 +87,32 @@ fn near_results(seed: u64, program: &Program, is_native: bool) -> Vec<i64> {
     results
 }
 
-fn far_results(
-    controller: &Controller,
-    seed: u64,
-    program: &Program,
-    isa: OwnedTargetIsa,
-) -> Vec<i64> {
-    let mut module = far(controller, isa);
+fn far_results(executor: &Executor, seed: u64, program: &Program, isa: OwnedTargetIsa) -> Vec<i64> {
+    let process = executor.process().expect("a process");
+    let mut module = far(executor, isa);
     let ids = build(&mut module, program);
     module.finalize_definitions().unwrap();
     let functions: Vec<_> = ids
         .iter()
-        .map(|id| controller.function::<Host>(module.get_finalized_function(*id).unwrap()))
+        .map(|id| process.function::<Host>(module.get_finalized_function(*id).unwrap()))
         .collect();
     let results =
-        results(functions.len(), seed, |at, a, b, x, y| functions[at].call(a, b, x, y).unwrap());
+        results(functions.len(), seed, |at, a, b, x, y| functions[at].call((a, b, x, y)).unwrap());
     module.free_memory().unwrap();
     results
 }
 
 /// One line differs: it makes the module.
 pub(crate) fn a_program_of_200_functions_changes_one_line() {
-    let controller = controller();
+    let executor = executor();
     let program = Program::random(4711, 200);
     let near = near_results(1, &program, true);
-    assert_eq!(near, far_results(&controller, 1, &program, target(true)));
+    assert_eq!(near, far_results(&executor, 1, &program, target(true)));
     assert_eq!(near.len(), 50 * 50);
 }
 
 pub(crate) fn random_programs() {
-    let controller = controller();
+    let executor = executor();
     let mut calls = 0;
     for seed in 0..12 {
         let program = Program::random(seed, 40);
@@ -124,7 +120,7 @@ pub(crate) fn random_programs() {
         let near = near_results(seed, &program, is_native);
         // Position-independent code uses other relocations.
         let isa = target_with(is_native, seed % 3 == 0);
-        let far = far_results(&controller, seed, &program, isa);
+        let far = far_results(&executor, seed, &program, isa);
         calls += near.len();
         assert_eq!(near, far, "seed {seed}");
         let mut different = near.clone();

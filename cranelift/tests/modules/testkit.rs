@@ -5,11 +5,11 @@ use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
-use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder};
 use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
 /// An executor: this program.
-pub(crate) fn controller() -> Controller {
+pub(crate) fn executor() -> Executor {
     ExecutorBuilder::new().this_program().start().expect("an executor")
 }
 
@@ -37,13 +37,13 @@ pub(crate) fn in_process(isa: OwnedTargetIsa) -> JITModule {
     JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()))
 }
 
-pub(crate) fn far(controller: &Controller, isa: OwnedTargetIsa) -> FarcallModule {
-    FarcallModule::new(FarcallBuilder::with_isa(controller, isa, default_libcall_names()).unwrap())
+pub(crate) fn far(executor: &Executor, isa: OwnedTargetIsa) -> FarcallModule {
+    FarcallModule::new(FarcallBuilder::with_isa(executor, isa, default_libcall_names()).unwrap())
 }
 
 /// A module with hot swap.
-pub(crate) fn swapping(controller: &Controller) -> FarcallModule {
-    let mut builder = FarcallBuilder::new(controller, default_libcall_names()).unwrap();
+pub(crate) fn swapping(executor: &Executor) -> FarcallModule {
+    let mut builder = FarcallBuilder::new(executor, default_libcall_names()).unwrap();
     builder.hotswap(true);
     FarcallModule::new(builder)
 }

@@ -18,18 +18,18 @@ use crate::error::{Error, Result};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// # let mut memory = controller.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// # let mut memory = process.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
 /// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
 /// # let code = memory.finalize();
 /// # let echo = code.address();
-/// let pipeline = controller.pipeline()?;
+/// let pipeline = process.pipeline()?;
 /// let numbers = [1_u64, 2, 3].map(u64::to_le_bytes);
 /// let batch = pipeline.submit_batch(numbers.iter().map(|number| (echo, &number[..])))?;
 /// let mut results = Vec::new();
 /// batch.for_each(|result| results.push(result.expect("it returns").to_vec()));
 /// assert_eq!(results[2], 3_u64.to_le_bytes());
-/// # controller.deallocate([code])?;
+/// # process.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[must_use = "the results of the calls are dropped"]

@@ -12,27 +12,28 @@ use crate::error::{Error, Result};
 use crate::types::abi::{Piece, Plan, Shape, WORD_BYTES, place, scalars};
 use crate::types::{Signature, Type, Value};
 
-/// The type of a [`Function`](super::Function). There are three kinds:
+/// The type of a [`Function`](crate::controller::Function). There are three kinds:
 ///
 /// | type | function | arguments | result |
 /// |---|---|---|---|
 /// | `extern "C" fn(A, B) -> R` | a C function, up to 16 [`Scalar`]s and a [`Return`] | `(A, B)` | `R` |
 /// | [`Signature`] | a C function whose types are known at run time | `&[Value]` | [`Value`] |
-/// | [`Bytes`] | a wrapper function, as of [`Controller::call`](crate::controller::Controller::call) | `&[u8]` | `Vec<u8>` |
+/// | [`Bytes`] | a wrapper function, as of [`Process::call`](crate::controller::Process::call) | `&[u8]` | `Vec<u8>` |
 ///
 /// # Examples
 ///
 /// ```
 /// use std::time::Duration;
-/// use farcall::controller::{Function, FunctionType};
+/// use farcall::controller::calls::FunctionType;
+/// use farcall::controller::{CallOptions, Function};
 ///
 /// fn within_a_second<F: FunctionType>(function: &Function<F>, arguments: F::Arguments<'_>) -> farcall::Result<F::Result> {
-///     function.call_timeout(arguments, Duration::from_secs(1))
+///     function.call_with(&CallOptions::new().timeout(Duration::from_secs(1)), arguments)
 /// }
 /// # fn is_type<F: FunctionType>() {}
 /// # is_type::<extern "C" fn(i64, f64) -> f64>();
 /// # is_type::<farcall::types::Signature>();
-/// # is_type::<farcall::controller::Bytes>();
+/// # is_type::<farcall::controller::calls::Bytes>();
 /// ```
 pub trait FunctionType: Form {
     /// The arguments of a call.
@@ -86,10 +87,11 @@ pub trait Form {
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::controller::{Controller, Function, StaticType};
+/// use farcall::controller::{Function, Process};
+/// use farcall::controller::calls::StaticType;
 ///
-/// fn functions<F: StaticType>(controller: &Controller, at: &[ExecutorAddr]) -> Vec<Function<F>> {
-///     at.iter().map(|address| controller.function(*address)).collect()
+/// fn functions<F: StaticType>(process: &Process, at: &[ExecutorAddr]) -> Vec<Function<F>> {
+///     at.iter().map(|address| process.function(*address)).collect()
 /// }
 /// # fn is_static<F: StaticType>() {}
 /// # is_static::<extern "C" fn(i64, f64) -> f64>();
@@ -104,10 +106,11 @@ pub trait StaticType: FunctionType + Form<Form = ()> {
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::{CFunctionType, Function};
+/// use farcall::controller::Function;
+/// use farcall::controller::calls::CFunctionType;
 ///
 /// fn for_rows<'a, F: CFunctionType>(function: &Function<F>, first: F::Arguments<'a>, steps: &'a [i64]) -> farcall::Result<()> {
-///     function.rows().call(first, steps, 1000)
+///     function.rows().call((first, steps, 1000))
 /// }
 /// # fn is_of_c<F: CFunctionType>() {}
 /// # is_of_c::<farcall::types::Signature>();
@@ -127,17 +130,17 @@ pub(in crate::controller) trait Parameters: Form {
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// # let mut memory = controller.allocate(farcall::PerProt { code: 10, ..Default::default() })?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// # let mut memory = process.allocate(farcall::PerProt { code: 10, ..Default::default() })?;
 /// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
 /// # let code = memory.finalize();
-/// use farcall::controller::Bytes;
+/// use farcall::controller::calls::Bytes;
 /// // `echo` is a wrapper function that returns the first 8 bytes of its argument.
-/// let echo = controller.function::<Bytes>(code.address());
+/// let echo = process.function::<Bytes>(code.address());
 /// let pending = echo.submit(b"a second")?;
 /// assert_eq!(echo.call(b"thefirst")?, b"thefirst");
 /// assert_eq!(pending.wait()?, b"a second");
-/// # controller.deallocate([code])?;
+/// # process.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

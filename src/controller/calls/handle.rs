@@ -39,6 +39,10 @@ impl Handle {
         Ok(Handle { caller, session, is_session_own: true })
     }
 
+    pub(super) fn is_of(&self, session: &Arc<Session>) -> bool {
+        Arc::ptr_eq(&self.session, session)
+    }
+
     /// Submits calls of wrapper functions.
     #[inline]
     pub(super) fn submit<'a>(

@@ -1,16 +1,17 @@
 //! Functions of the executor, and the ways of calling them: at once, for a time, later, many together.
 
 pub(crate) mod batch;
-pub(crate) mod function;
+pub(in crate::controller) mod bound_function;
+pub(crate) mod call_options;
 pub(crate) mod function_type;
-pub(super) mod handle;
+pub(in crate::controller) mod handle;
 pub(crate) mod pending_call;
 pub(crate) mod pipeline;
 pub(crate) mod rows;
 pub(crate) mod scalar;
 
 pub use batch::Batch;
-pub use function::Function;
+pub use call_options::CallOptions;
 pub use function_type::{Bytes, CFunctionType, FunctionType, StaticType};
 pub use pending_call::PendingCall;
 pub use pipeline::Pipeline;

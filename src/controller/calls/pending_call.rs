@@ -18,23 +18,23 @@ use crate::error::{Error, Result};
 /// dropped and counted ([`Stats::late`](crate::controller::Stats::late)).
 ///
 /// A call is *abandoned* when a [`wait_timeout`](PendingCall::wait_timeout) ends without its result, or when it is dropped after it was
-/// polled. Later calls do not wait for it, unless they are submitted to the same [`Pipeline`](crate::controller::Pipeline) by name. In a
-/// supervised session it ends the executor, if the policy says so
+/// polled. Later calls do not wait for it, unless they are submitted to the same [`Pipeline`](crate::controller::calls::Pipeline) by
+/// name. It ends the process if the function was found by its name, and the restart policy says so
 /// ([`kill_on_timeout`](crate::controller::RestartPolicy::kill_on_timeout)).
 ///
 /// # Examples
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// # let mut memory = controller.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// # let mut memory = process.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
 /// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
 /// # let code = memory.finalize();
 /// # let echo = code.address();
-/// let pipeline = controller.pipeline()?;
+/// let pipeline = process.pipeline()?;
 /// let pending = pipeline.submit(echo, &7_u64.to_le_bytes())?;
 /// assert_eq!(pending.wait()?, 7_u64.to_le_bytes());
-/// # controller.deallocate([code])?;
+/// # process.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[must_use = "the result of the call is dropped"]

@@ -6,13 +6,13 @@ use super::batch::Batch;
 use super::handle::Handle;
 use super::pending_call::PendingCall;
 use crate::ExecutorAddr;
-use crate::controller::session::{Controller, Session};
+use crate::controller::session::{Process, Session};
 use crate::error::Result;
 
 /// Sends calls without waiting for their results. Cheap to clone; any number of threads may share a pipeline.
 ///
 /// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own.
-/// A long call delays those behind it. Other pipelines, and [`Controller::call`], have other threads. At most
+/// A long call delays those behind it. Other pipelines, and [`Process::call`], have other threads. At most
 /// [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) calls are under way; a thread that submits more waits.
 ///
 /// A submitted call runs, whether or not its result is awaited. A thread that waits receives the results of all waiters. The
@@ -23,18 +23,18 @@ use crate::error::Result;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// # let mut memory = controller.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// # let mut memory = process.allocate(farcall::PerProt { code: 9, ..Default::default() })?;
 /// # memory.write(farcall::Prot::Code, &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3]);
 /// # let code = memory.finalize();
 /// # let echo = code.address();
 /// // `echo` is a wrapper function that returns the first 8 bytes of its argument.
-/// let pipeline = controller.pipeline()?;
+/// let pipeline = process.pipeline()?;
 /// let first = pipeline.submit(echo, b"thefirst")?;
 /// let second = pipeline.submit(echo, b"a second")?;
 /// assert_eq!(first.wait()?, b"thefirst");
 /// assert_eq!(second.wait()?, b"a second");
-/// # controller.deallocate([code])?;
+/// # process.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct Pipeline {
     handle: Arc<Handle>,
 }
 
-impl Controller {
+impl Process {
     /// Opens a pipeline. It ends when its last handle is dropped; until then it keeps the session alive.
     ///
     /// # Errors
@@ -58,9 +58,14 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`Controller::pipeline`].
+    /// As [`Process::pipeline`].
     pub(super) fn of_session(session: &Arc<Session>) -> Result<Self> {
         Ok(Pipeline { handle: Arc::new(Handle::of_session(session)?) })
+    }
+
+    /// True for a pipeline of this session.
+    pub(super) fn is_of(&self, session: &Arc<Session>) -> bool {
+        self.handle.is_of(session)
     }
 
     pub(super) fn handle(&self) -> &Arc<Handle> {

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::types::Signature;
 use crate::types::abi::{Shape, WORD_BYTES};
 
-/// The type of a C function that is called for each row of a table. [`Function::rows`](super::Function::rows) makes one.
+/// The type of a C function that is called for each row of a table. [`Function::rows`](crate::controller::Function::rows) makes one.
 ///
 /// | argument | what it is |
 /// |---|---|
@@ -25,23 +25,23 @@ use crate::types::abi::{Shape, WORD_BYTES};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::controller::{Access, Region};
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// use farcall::controller::region::{Access, Region};
 /// use farcall::{ExecutorAddr, PerProt, Prot};
 /// // void add(long *row, long n): add [rdi], rsi; ret
-/// # let mut memory = controller.allocate(PerProt { code: 4, ..PerProt::default() })?;
+/// # let mut memory = process.allocate(PerProt { code: 4, ..PerProt::default() })?;
 /// # memory.write(Prot::Code, &[0x48, 0x01, 0x37, 0xc3]);
 /// # let code = memory.finalize();
 /// let mut region = Region::new(4096, Access::ReadWrite)?;
 /// region.as_mut_slice::<i64>()?.fill(7);
-/// let attached = controller.attach(&region)?;
-/// let add = controller.function::<extern "C" fn(ExecutorAddr, i64)>(code.address());
+/// let attached = process.attach(&region)?;
+/// let add = process.function::<extern "C" fn(ExecutorAddr, i64)>(code.address());
 /// // Rows of 8 bytes; the second argument is 0, 1, 2 and so on.
-/// add.rows().call((attached.address(), 0), &[8, 1], 512)?;
+/// add.rows().call(((attached.address(), 0), &[8, 1], 512))?;
 /// let mut last = [0_i64];
 /// region.read_into(511 * 8, &mut last);
 /// assert_eq!(last, [7 + 511]);
-/// # controller.deallocate([code])?;
+/// # process.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct RowsForm<T> {
 }
 
 impl<T> RowsForm<T> {
-    pub(super) fn new<F: CFunctionType<Form = T>>(form: T) -> Arc<Self> {
+    pub(in crate::controller) fn new<F: CFunctionType<Form = T>>(form: T) -> Arc<Self> {
         let integer_words = F::integer_words(&form);
         Arc::new(Self { form, integer_words })
     }

@@ -9,10 +9,11 @@ use crate::types::Type;
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::{Function, Scalar};
+/// use farcall::controller::Function;
+/// use farcall::controller::calls::Scalar;
 ///
 /// fn pass<T: Scalar>(function: &Function<extern "C" fn(T)>, value: T) -> farcall::Result<()> {
-///     function.call(value)
+///     function.call((value,))
 /// }
 /// # fn is_scalar<T: Scalar>() {}
 /// # is_scalar::<f64>();
@@ -25,10 +26,11 @@ pub trait Scalar: Word {}
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::{Function, Return};
+/// use farcall::controller::Function;
+/// use farcall::controller::calls::Return;
 ///
 /// fn run<R: Return>(function: &Function<extern "C" fn() -> R>) -> farcall::Result<R> {
-///     function.call()
+///     function.call(())
 /// }
 /// # fn is_return<R: Return>() {}
 /// # is_return::<()>();

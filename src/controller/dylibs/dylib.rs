@@ -8,18 +8,17 @@ use super::definitions::Definitions;
 use super::initial_data::InitialData;
 use super::link_lock::{LinkGuard, LinkLock};
 use super::link_report::{LinkReport, LinkStep};
+use super::pending::Pending;
 use super::typed_objects::TypedObjects;
 use super::variables::Variables;
 use crate::ExecutorAddr;
 use crate::call::contract::name_hashes::{NameHashes, gnu_hash};
-use crate::call::contract::{
-    Placement, ProgramAnnounce, ProgramInitialize, ProgramMain, ProgramStart,
-};
+use crate::call::contract::{Placement, ProgramAnnounce};
 use crate::controller::linker::linking::{HANDLE, LinkedMemory, Requirements};
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::linker::store::Stored;
 use crate::controller::process::handlers::Function;
-use crate::controller::session::{Controller, Session, exit_status};
+use crate::controller::session::{Process, Session};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Archive, Archives, Definition, Export, External, LinkGraph, ObjectFile};
@@ -27,24 +26,10 @@ use crate::sps::Bytes;
 use crate::sync::{Mutex, MutexGuard};
 use crate::trace;
 
-/// A set of objects in the executor. [`link`](Dylib::link) links the objects that were added; [`lookup`](Dylib::lookup) does so by
-/// itself. Dropping a dylib leaves its code in the executor until the session ends; [`clear`](Dylib::clear) removes it.
-///
-/// # Examples
-///
-/// ```standalone_crate
-/// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let dylib = controller.create_dylib("main");
-/// // An object comes from a compiler: dylib.add_object(&ObjectFile::parse("a.o", bytes)?)?;
-/// dylib.define("answer", farcall::ExecutorAddr::new(0x1000))?;
-/// assert_eq!(dylib.lookup("answer")?.get(), 0x1000);
-/// assert!(dylib.lookup("question").is_err());
-/// dylib.clear()?;
-/// # Ok::<(), farcall::Error>(())
-/// ```
+/// The objects of a library in one process. [`link`](Dylib::link) links the objects that were added; [`lookup`](Dylib::lookup) does so by
+/// itself.
 #[derive(Debug)]
-pub struct Dylib {
+pub(crate) struct Dylib {
     session: Arc<Session>,
     name: String,
     plugins: Plugins,
@@ -57,7 +42,7 @@ pub struct Dylib {
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    pending: Option<LinkGraph>,
+    pending: Option<Pending>,
     /// The handlers whose stubs are pending.
     handlers: DefinedHandlers,
     archives: Archives,
@@ -91,10 +76,9 @@ pub(crate) struct Linked {
     pub(crate) initial: Option<InitialData>,
 }
 
-impl Controller {
+impl Process {
     /// A new, empty dylib. Its name appears in errors.
-    #[must_use]
-    pub fn create_dylib(&self, name: impl Into<String>) -> Dylib {
+    pub(crate) fn create_dylib(&self, name: impl Into<String>) -> Dylib {
         Dylib {
             session: Arc::clone(&self.session),
             name: name.into(),
@@ -111,14 +95,9 @@ impl Dylib {
     ///
     /// # Errors
     ///
-    /// When the object defines a symbol that the dylib defines already. All objects added since the last link are dropped then.
-    pub fn add_object(&self, object: &ObjectFile) -> Result<()> {
-        let mut state = self.lock();
-        let added = state.add(object, &self.name);
-        let dropped = added.is_err().then(|| std::mem::take(&mut state.handlers));
-        // Dropping a handler runs code of the host.
-        drop((state, dropped));
-        added
+    /// When the object defines a symbol that the dylib defines already. The dylib stays as it was.
+    pub(crate) fn add_object(&self, object: &ObjectFile) -> Result<()> {
+        self.lock().add(object, &self.name)
     }
 
     /// Registers a handler, and adds the object of its stub, which `stub` makes for the handler's tag.
@@ -146,7 +125,7 @@ impl Dylib {
     /// # Errors
     ///
     /// When the dylib defines the name already.
-    pub fn define(&self, name: &str, found: impl Into<External>) -> Result<()> {
+    pub(crate) fn define(&self, name: &str, found: impl Into<External>) -> Result<()> {
         let mut state = self.lock();
         state.check_new(name, &self.name)?;
         let External { address, callable, thread, tls_module } = found.into();
@@ -195,23 +174,17 @@ impl Dylib {
     }
 
     /// Adds an archive. A link takes the members that define a missing symbol.
-    pub fn add_archive(&self, archive: &Archive) {
+    pub(crate) fn add_archive(&self, archive: &Archive) {
         self.lock().archives.push(archive);
     }
 
     /// Adds a plugin for all links that begin later. It runs after the plugins added before.
-    pub fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) {
+    pub(crate) fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) {
         self.plugins.add(plugin);
     }
 
-    /// Makes the links from now on a version of a program that shares variables with `earlier`, and with later versions. A variable
-    /// that the earlier version has under the same name, with the same size, keeps its address and its value. Other variables are
-    /// new, with their initial values.
-    ///
-    /// That holds for variables in sections of their own, as `-fdata-sections` makes them, static ones included. It does not hold for
-    /// thread-locals. The earlier version must stay while its variables are in use. [`initialize`](Dylib::initialize) runs all
-    /// initializers of the new version, which store initial values again.
-    pub fn keep_variables(&self, earlier: Option<&Dylib>) {
+    /// Makes the links from now on a version of a program that shares variables with `earlier`.
+    pub(crate) fn keep_variables(&self, earlier: Option<&Dylib>) {
         let known = earlier.and_then(|earlier| earlier.lock().variables.clone());
         self.lock().variables = Some(known.unwrap_or_default());
     }
@@ -221,37 +194,29 @@ impl Dylib {
     /// # Errors
     ///
     /// When the link has too many names.
-    pub fn want(&self, name: &str) -> Result<()> {
+    pub(crate) fn want(&self, name: &str) -> Result<()> {
         self.lock().pending.get_or_insert_default().want(name)
     }
 
-    /// Makes the next link open a shared library in the executor, by file name or path as of `dlopen`. [`lookup`](Dylib::lookup) finds
-    /// its symbols as well, behind those of the dylib's own objects.
-    pub fn add_library(&self, path: impl Into<String>) {
+    /// Makes the next link open a shared library in the executor.
+    pub(crate) fn add_library(&self, path: impl Into<String>) {
         let path = path.into();
         let mut state = self.lock();
         state.searched.push(path.clone());
         state.libraries.push(path);
     }
 
-    /// Makes the dylib a program to shared libraries: its names come before theirs, as those of a native program do. What it defines,
-    /// such as `operator new`, `malloc` or the inline variable of a common header, serves the libraries of the executor as well.
-    /// [Libraries](Dylib::add_library) of the next links may need names that only the dylib has. Their constructors run when the
-    /// dylib begins ([`initialize`](Dylib::initialize), [`run_main`](Dylib::run_main), [`run_start`](Dylib::run_start)).
-    ///
-    /// Call it before the first link, for one dylib of an executor. When the dylib is removed, libraries use their own definitions
-    /// again, and must have nothing left of its.
-    pub fn precede_libraries(&self) {
+    /// Makes the dylib a program to shared libraries.
+    pub(crate) fn precede_libraries(&self) {
         self.lock().precedes = true;
     }
 
-    /// Opens the shared libraries that were added, now and not in the next link. The executor opens them while the controller
-    /// reads objects, if another thread calls this. Sends one message, if there are any.
+    /// Opens the shared libraries that were added, now and not in the next link.
     ///
     /// # Errors
     ///
-    /// When a library cannot be opened, or the session is over. None of the libraries belongs to the next link then.
-    pub fn open_libraries(&self) -> Result<()> {
+    /// As [`Library::open_libraries`](crate::controller::Library::open_libraries).
+    pub(crate) fn open_libraries(&self) -> Result<()> {
         let (libraries, mut placement, preceding) = {
             let mut state = self.lock();
             (std::mem::take(&mut state.libraries), state.placement, state.precedes.then(Vec::new))
@@ -285,16 +250,16 @@ impl Dylib {
     /// - The executor does not answer in time ([`ExecutorBuilder::link_timeout`](crate::controller::ExecutorBuilder::link_timeout)).
     ///
     /// The added objects are dropped then, unless time was over; earlier links stay.
-    pub fn link(&self) -> Result<LinkReport> {
+    pub(crate) fn link(&self) -> Result<LinkReport> {
         self.link_with(&mut |_| {})
     }
 
-    /// As [`link`](Dylib::link), and calls `ended` at the end of each step, on the calling thread. `ended` must not use the dylib.
+    /// Links the objects added since the last link, and calls `ended` at the end of each step.
     ///
     /// # Errors
     ///
-    /// As [`Dylib::link`].
-    pub fn link_with(&self, ended: &mut dyn FnMut(LinkStep)) -> Result<LinkReport> {
+    /// As [`Library::link_with`](crate::controller::Library::link_with).
+    pub(crate) fn link_with(&self, ended: &mut dyn FnMut(LinkStep)) -> Result<LinkReport> {
         let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
         self.linking
             .acquire_by(deadline)
@@ -310,7 +275,7 @@ impl Dylib {
     /// When neither the dylib nor its shared libraries define the symbol, when it is a thread-local, or as [`Dylib::link`]. In a
     /// handler that a link of the dylib calls, when the symbol is not linked yet. When the executor has ended ([`Error::death`]), or
     /// the session is over ([`Error::is_disconnected`]).
-    pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
+    pub(crate) fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
         self.lookup_by(name, Deadline::SESSION_END)
     }
 
@@ -359,49 +324,8 @@ impl Dylib {
         found.ok_or_else(|| Error::symbols_not_found(vec![name.to_owned()]))
     }
 
-    /// Runs the initializers (static constructors) of the links whose initializers have not run.
-    ///
-    /// # Errors
-    ///
-    /// When an initializer ends the executor, or as [`Dylib::link`].
-    pub fn initialize(&self) -> Result<()> {
-        if self.lock().pending.is_some() {
-            self.link()?;
-        }
-        let handle = self.lock().handle;
-        self.session.run::<ProgramInitialize>(&(handle, Vec::new()))
-    }
-
-    /// Runs the initializers that have not run, then `main` with these arguments, the program's name first. Returns the result of
-    /// `main`. Exit handlers run when the dylib is cleared or the executor exits.
-    ///
-    /// # Errors
-    ///
-    /// When the dylib has no `main`, when the executor ends meanwhile ([`Error::death`], also after the program called
-    /// `exit`), or as [`Dylib::link`].
-    pub fn run_main<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
-        let main = self.lookup("main")?;
-        let handle = self.lock().handle;
-        let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
-        self.session.run::<ProgramMain>(&(handle, main, args))
-    }
-
-    /// Starts a program at code of its own instead of `main`, as the kernel starts one at `_start`, and returns its exit status. The
-    /// stack pointer is at the number of arguments. Behind it lie the arguments, the environment and the auxiliary vector.
-    /// Neither initializers nor `main` run, unless this code calls them. It cannot return, so the executor has ended when this
-    /// call does.
-    ///
-    /// # Errors
-    ///
-    /// When the dylib does not define `entry`, when a signal ends the executor ([`Error::death`]), or as [`Dylib::link`].
-    pub fn run_start<A: AsRef<[u8]>>(
-        &self,
-        entry: &str,
-        args: impl IntoIterator<Item = A>,
-    ) -> Result<i32> {
-        let start = self.lookup(entry)?;
-        let args = args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect();
-        exit_status(self.session.run::<ProgramStart>(&(start, args)))
+    pub(super) fn has_pending(&self) -> bool {
+        self.lock().pending.is_some()
     }
 
     /// Removes all code from the dylib: runs exit handlers and finalizers, deregisters unwind information, and frees the memory at
@@ -410,7 +334,7 @@ impl Dylib {
     /// # Errors
     ///
     /// When a dealloc action fails (the rest is still freed), or the session is over. In a handler that a link of the dylib calls.
-    pub fn clear(&self) -> Result<()> {
+    pub(crate) fn clear(&self) -> Result<()> {
         let _linking = self.linking.acquire()?;
         if self.session.remote().is_frozen() {
             return self.session.remote().check_alive();
@@ -430,11 +354,6 @@ impl Dylib {
         Ok(self.take_links())
     }
 
-    /// What the links of the dylib own in the executor.
-    pub(crate) fn into_linked_memory(self) -> Vec<LinkedMemory> {
-        self.take_links()
-    }
-
     fn take_links(&self) -> Vec<LinkedMemory> {
         let state = std::mem::take(&mut *self.lock());
         state.linked.into_iter().filter_map(Arc::into_inner).map(|one| one.memory).collect()
@@ -449,9 +368,10 @@ impl Dylib {
     ) -> Result<LinkReport> {
         let mut report = LinkReport::default();
         let started = Instant::now();
-        let (mut graph, mut placement, mut handle, handlers) = {
+        let (mut pending, mut placement, mut handle, handlers) = {
             let mut state = self.lock();
-            let Some(mut graph) = state.pending.take() else { return Ok(report) };
+            let Some(mut pending) = state.pending.take() else { return Ok(report) };
+            let graph = &mut pending.graph;
             let handlers = std::mem::take(&mut state.handlers);
             graph.add_archives(&state.archives, |name| state.known(name).is_some())?;
             if let Some(variables) = &state.variables {
@@ -459,17 +379,17 @@ impl Dylib {
             }
             let is_low = graph.needs_low_addresses();
             let placement = if is_low { Placement::Low } else { state.placement };
-            (graph, placement, state.handle, handlers)
+            (pending, placement, state.handle, handlers)
         };
         report.pull = started.elapsed();
         ended(LinkStep::Pull);
         let _span = trace::link(&self.name);
 
         let started = Instant::now();
-        let requirements = self.resolve(&mut graph, &mut placement, deadline);
+        let requirements = self.resolve(&mut pending.graph, &mut placement, deadline);
         let requirements = match requirements {
             Err(error) if error.kind() == ErrorKind::Timeout => {
-                self.put_back(graph, handlers);
+                self.put_back(pending, handlers);
                 return Err(error);
             }
             requirements => requirements?,
@@ -478,7 +398,7 @@ impl Dylib {
         ended(LinkStep::LookUp);
 
         let started = Instant::now();
-        let placed = self.session.linker.place(graph, placement)?;
+        let placed = self.session.linker.place(pending.graph, placement)?;
         let bytes = placed.layout.bytes();
         report.layout = started.elapsed();
         ended(LinkStep::Layout);
@@ -522,10 +442,10 @@ impl Dylib {
     }
 
     /// Keeps what was not linked in time for the next link, unless another thread has added objects for that.
-    fn put_back(&self, graph: LinkGraph, handlers: DefinedHandlers) {
+    fn put_back(&self, pending: Pending, handlers: DefinedHandlers) {
         let mut state = self.lock();
         if state.pending.is_none() {
-            (state.pending, state.handlers) = (Some(graph), handlers);
+            (state.pending, state.handlers) = (Some(pending), handlers);
         }
     }
 
@@ -631,23 +551,27 @@ impl Dylib {
 impl State {
     /// Adds an object to the next link of the dylib with this name.
     fn add(&mut self, object: &ObjectFile, dylib: &str) -> Result<()> {
-        let mut graph = self.pending.take().unwrap_or_default();
-        graph.add_object(object)?;
+        let mut pending = self.pending.take().unwrap_or_default();
         // The graph itself compares the objects of one link. Those added before were compared with the dylib then.
-        let exports = if self.knows_nothing() { None } else { Some(graph.exports_of_last()) };
-        for export in exports.into_iter().flatten().filter(|export| !export.weak) {
-            if self.known(export.name).is_some() {
-                let (object, name) = (object.name(), export.name);
-                return Err(Error::link(format!("{object}: {name} is defined in {dylib} already")));
+        let added = pending.add(object, |graph| {
+            let exports = if self.knows_nothing() { None } else { Some(graph.exports_of_last()) };
+            for export in exports.into_iter().flatten().filter(|export| !export.weak) {
+                if self.known(export.name).is_some() {
+                    let (object, name) = (object.name(), export.name);
+                    return Err(Error::link(format!(
+                        "{object}: {name} is defined in {dylib} already"
+                    )));
+                }
             }
-        }
-        self.pending = Some(graph);
-        Ok(())
+            Ok(())
+        });
+        self.pending = Some(pending);
+        added
     }
 
     /// Refuses a name that the dylib defines already.
     fn check_new(&self, name: &str, dylib: &str) -> Result<()> {
-        let is_pending = self.pending.as_ref().is_some_and(|graph| graph.defines(name));
+        let is_pending = self.pending.as_ref().is_some_and(|pending| pending.graph.defines(name));
         match is_pending || self.known(name).is_some() {
             true => Err(Error::link(format!("{name} is defined in {dylib} already"))),
             false => Ok(()),

@@ -8,9 +8,9 @@ use std::time::Duration;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let dylib = controller.create_dylib("empty");
-/// let report = dylib.link()?;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// let library = executor.library("empty");
+/// let report = library.link()?;
 /// assert_eq!((report.objects, report.bytes), (0, 0));
 /// # Ok::<(), farcall::Error>(())
 /// ```
@@ -36,19 +36,19 @@ pub struct LinkReport {
     pub transfer: Duration,
 }
 
-/// A step of a link, for [`Dylib::link_with`](crate::controller::Dylib::link_with).
+/// A step of a link, for [`Dylib::link_with`](crate::controller::Library::link_with).
 ///
 /// # Examples
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::controller::LinkStep;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// use farcall::controller::plugin::LinkStep;
 ///
-/// let dylib = controller.create_dylib("program");
-/// // An object comes from a compiler: dylib.add_object(&ObjectFile::parse("a.o", bytes)?)?;
+/// let library = executor.library("program");
+/// // An object comes from a compiler: library.add_object(&ObjectFile::parse("a.o", bytes)?)?;
 /// let mut steps = Vec::new();
-/// dylib.link_with(&mut |ended| steps.push(ended))?;
+/// library.link_with(&mut |ended| steps.push(ended))?;
 /// assert_eq!(steps, [], "nothing was added");
 /// # Ok::<(), farcall::Error>(())
 /// ```

@@ -3,10 +3,11 @@
 pub(super) mod defined_handlers;
 mod definitions;
 pub(crate) mod dylib;
-mod fresh_run;
 mod initial_data;
 mod link_lock;
 pub(crate) mod link_report;
+mod pending;
+mod program;
 mod typed_objects;
 mod types;
 mod variables;

@@ -21,8 +21,8 @@ use crate::types::{Signature, Type, Value};
 
 /// A function of this process that linked code calls as a C function. `R` is what the C function returns.
 ///
-/// It belongs to no session. [`Dylib::define_handler`] defines it in a dylib, as often as wanted, also in the sessions that follow
-/// one whose executor has died. A clone is the same handler.
+/// It belongs to no executor. [`Library::define_handler`](crate::controller::Library::define_handler) defines it in a library, as often as
+/// wanted. A clone is the same handler.
 ///
 /// The handler runs on the thread that waits for the executor's call. If a thread of the program's own calls, the handler runs on a
 /// thread that the session starts. So it may run on several threads at a time. It may call the executor in turn.
@@ -33,32 +33,32 @@ use crate::types::{Signature, Type, Value};
 /// be reached. Then linked code gets the [status](Handler::with_status) of the handler. Without one, the call is unwound as far as
 /// linked code was entered last. Destructors of its frames run, and the controller's call returns the error
 /// ([`ErrorKind::Remote`](crate::ErrorKind::Remote)), with the name of the function in front.
-/// [`Controller::create_lazy`](crate::controller::Controller::create_lazy) says what happens to the frames of an unwound call.
+/// [`Process::create_lazy`](crate::controller::Process::create_lazy) says what happens to the frames of an unwound call.
 ///
 /// # Examples
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::controller::Handler;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = executor.process()?;
+/// use farcall::controller::handler::Handler;
 ///
 /// let half = Handler::new(|value: i32| match value % 2 {
 ///     0 => Ok(value / 2),
 ///     _ => Err("half of an odd number"),
 /// });
-/// let dylib = controller.create_dylib("main");
-/// dylib.define_handler("half", &half)?;
+/// let library = executor.library("main");
+/// library.define_handler("half", &half)?;
 /// // Linked code calls int half(int). So does this, through the executor and back:
-/// let function = controller.function::<extern "C" fn(i32) -> i32>(dylib.lookup("half")?);
-/// assert_eq!(function.call(42)?, 21);
-/// assert_eq!(function.call(7).unwrap_err().to_string(), "half: half of an odd number");
+/// let function = library.function::<extern "C" fn(i32) -> i32>("half");
+/// assert_eq!(function.call((42,))?, 21);
+/// assert_eq!(function.call((7,)).unwrap_err().to_string(), "half: half of an odd number");
 ///
 /// let half_or_minus_one = half.clone().with_status(-1);
-/// # let next = &controller;
-/// let dylib = next.create_dylib("main of the next session");
-/// dylib.define_handler("half", &half_or_minus_one)?;
-/// let function = next.function::<extern "C" fn(i32) -> i32>(dylib.lookup("half")?);
-/// assert_eq!(function.call(7)?, -1);
+/// let library = executor.library("another");
+/// library.define_handler("half", &half_or_minus_one)?;
+/// let function = library.function::<extern "C" fn(i32) -> i32>("half");
+/// assert_eq!(function.call((7,))?, -1);
 /// # Ok::<(), farcall::Error>(())
 /// ```
 pub struct Handler<R> {
@@ -74,7 +74,7 @@ pub struct Handler<R> {
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::{Handler, IntoHandler};
+/// use farcall::controller::handler::{Handler, IntoHandler};
 ///
 /// fn named<M>(name: &str, handler: impl IntoHandler<M>) -> (String, Handler<impl Sized>) {
 ///     (name.to_owned(), handler.into_handler())
@@ -129,18 +129,19 @@ impl Handler<Value> {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    /// use farcall::controller::Handler;
+    /// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = executor.process()?;
+    /// use farcall::controller::handler::Handler;
     /// use farcall::types::Value;
     ///
     /// let scale = Handler::with_signature(&"double scale(int, double)".parse()?, |values| match values {
     ///     [Value::I32(count), Value::F64(unit)] => Ok((f64::from(*count) * unit).into()),
     ///     _ => Err("other values than the signature says".into()),
     /// })?;
-    /// let dylib = controller.create_dylib("main");
-    /// dylib.define_handler("scale", scale)?;
-    /// let function = controller.function::<extern "C" fn(i32, f64) -> f64>(dylib.lookup("scale")?);
-    /// assert_eq!(function.call(-3, 0.5)?, -1.5);
+    /// let library = executor.library("main");
+    /// library.define_handler("scale", scale)?;
+    /// let function = library.function::<extern "C" fn(i32, f64) -> f64>("scale");
+    /// assert_eq!(function.call((-3, 0.5))?, -1.5);
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn with_signature(
@@ -190,8 +191,8 @@ impl Handler<Value> {
 }
 
 impl ObjectLayer {
-    /// As [`Dylib::define_handler`], for the dylib of a tracker. A look-up of the name makes the code. The handler is dropped when the
-    /// tracker is removed.
+    /// As [`Library::define_handler`](crate::controller::Library::define_handler), for the dylib of a tracker.
+    /// A look-up of the name makes the code. The handler is dropped when the tracker is removed.
     ///
     /// # Errors
     ///
@@ -201,16 +202,16 @@ impl ObjectLayer {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-    /// use farcall::controller::{ObjectLayer, ProcessSymbols};
-    /// use farcall::jit::ExecutionSession;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+    /// use farcall::orc::{ObjectLayer, ProcessSymbols};
+    /// use farcall::orc::ExecutionSession;
     /// let session = ExecutionSession::new();
-    /// let layer = ObjectLayer::new(&session, &controller);
+    /// let layer = ObjectLayer::new(&session, &process);
     /// let main = session.create_dylib("main")?;
-    /// main.add_generator(ProcessSymbols::new(&controller))?;
+    /// main.add_generator(ProcessSymbols::new(&process))?;
     /// layer.define_handler(&main.default_tracker()?, "half", |value: i32| value / 2)?;
-    /// let half = controller.function::<extern "C" fn(i32) -> i32>(main.lookup("half")?.address);
-    /// assert_eq!(half.call(42)?, 21);
+    /// let half = process.function::<extern "C" fn(i32) -> i32>(main.lookup("half")?.address);
+    /// assert_eq!(half.call((42,))?, 21);
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn define_handler<M>(
@@ -241,7 +242,7 @@ impl Dylib {
     /// handler's parameters and returns its result. The next link makes its code.
     ///
     /// The handler belongs to the dylib, and so it must not own the session: it holds a
-    /// [`WeakController`](crate::controller::WeakController). Clearing the dylib drops it.
+    /// [`WeakProcess`](crate::controller::WeakProcess). Clearing the dylib drops it.
     ///
     /// # Errors
     ///
@@ -251,19 +252,20 @@ impl Dylib {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = executor.process()?;
     /// use std::ffi::CStr;
     ///
-    /// let dylib = controller.create_dylib("main");
+    /// let library = executor.library("main");
     /// // extern void log(double x, const char *text);
-    /// dylib.define_handler("log", |x: f64, text: &CStr| println!("{x} {}", text.to_string_lossy()))?;
-    /// # let log = controller.function::<extern "C" fn(f64, farcall::ExecutorAddr)>(dylib.lookup("log")?);
-    /// # let mut text = controller.buffer(8)?;
+    /// library.define_handler("log", |x: f64, text: &CStr| println!("{x} {}", text.to_string_lossy()))?;
+    /// # let log = library.function::<extern "C" fn(f64, farcall::ExecutorAddr)>("log");
+    /// # let mut text = process.buffer(8)?;
     /// # text.write(0, b"texts\0");
-    /// # log.call(1.5, text.address())?;
+    /// # log.call((1.5, text.address()))?;
     /// # Ok::<(), farcall::Error>(())
     /// ```
-    pub fn define_handler<M>(&self, name: &str, handler: impl IntoHandler<M>) -> Result<()> {
+    pub(crate) fn define_handler<M>(&self, name: &str, handler: impl IntoHandler<M>) -> Result<()> {
         let Handler { function, kinds, status, .. } = handler.into_handler();
         let session = self.session();
         if status.is_none() {

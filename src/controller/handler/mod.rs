@@ -6,6 +6,11 @@
 //! | `outcome` | what a handler returns, and how it becomes a word |
 //! | `definition` | a handler, and its definition in a dylib |
 
-pub(super) mod definition;
-pub(super) mod outcome;
-pub(super) mod parameter;
+pub(crate) mod definition;
+pub(crate) mod outcome;
+pub(crate) mod parameter;
+
+pub use super::process::handlers::{HandlerResult, HandlerTag};
+pub use definition::{Handler, IntoHandler};
+pub use outcome::Outcome;
+pub use parameter::Parameter;

@@ -11,7 +11,7 @@ use crate::controller::calls::scalar::{Return, Scalar};
 /// ```
 /// use std::ffi::CStr;
 ///
-/// use farcall::controller::Handler;
+/// use farcall::controller::handler::Handler;
 ///
 /// let parse = Handler::new(|text: &CStr| -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
 ///     Ok(text.to_str()?.parse()?)

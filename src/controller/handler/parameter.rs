@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 /// use std::ffi::CStr;
 ///
 /// use farcall::ExecutorAddr;
-/// use farcall::controller::{Handler, Parameter};
+/// use farcall::controller::handler::{Handler, Parameter};
 ///
 /// # fn is_parameter<P: Parameter>() {}
 /// # is_parameter::<&CStr>();

@@ -16,14 +16,14 @@ use crate::ExecutorAddr;
 use crate::call::contract::LAZY_RESOLVER;
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::linker::stubs::Stub;
-use crate::controller::session::{Controller, Session};
+use crate::controller::session::{Process, Session};
 use crate::error::Result;
 use crate::sync::{Condvar, Mutex};
 
 /// The address of a compiled function, or the reason why compilation failed.
 pub type Compiled = std::result::Result<ExecutorAddr, Box<dyn StdError + Send + Sync>>;
 
-type Compile = dyn Fn(&Controller) -> Compiled + Send + Sync;
+type Compile = dyn Fn(&Process) -> Compiled + Send + Sync;
 
 /// A function that is perhaps not compiled yet.
 struct Lazy {
@@ -43,11 +43,11 @@ struct State {
     failure: String,
 }
 
-impl Controller {
+impl Process {
     /// A function that `compile` makes at its first call. It can be [redirected](Redirectable::redirect) later. `name` appears in errors.
     ///
     /// Of first calls at the same time one compiles, and the others wait for it. `compile` runs on the thread that serves the call. It
-    /// receives the session as an argument: a closure that held a `Controller` would keep the session alive. It may link and call
+    /// receives the session as an argument: a closure that held a `Process` would keep the session alive. It may link and call
     /// any function except this one, directly or indirectly.
     ///
     /// If compilation fails, those calls are unwound to their entry frame. The controller's call then returns the error
@@ -69,40 +69,40 @@ impl Controller {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
     /// use farcall::{PerProt, Prot};
     /// // A compiler makes the code: lea eax, [rdi + rdi]; ret
-    /// let double = controller.create_lazy("double", |controller| {
-    ///     let mut memory = controller.allocate(PerProt { code: 4, ..PerProt::default() })?;
+    /// let double = process.create_lazy("double", |process| {
+    ///     let mut memory = process.allocate(PerProt { code: 4, ..PerProt::default() })?;
     ///     memory.write(Prot::Code, &[0x8d, 0x04, 0x3f, 0xc3]);
     ///     let memory = memory.finalize();
     ///     let address = memory.address();
     ///     std::mem::forget(memory); // the code stays until the session ends
     ///     Ok(address)
     /// })?;
-    /// let double = controller.function::<extern "C" fn(i32) -> i32>(double.address());
-    /// assert_eq!(double.call(21)?, 42);
+    /// let double = process.function::<extern "C" fn(i32) -> i32>(double.address());
+    /// assert_eq!(double.call((21,))?, 42);
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn create_lazy(
         &self,
         name: &str,
-        compile: impl Fn(&Controller) -> Compiled + Send + Sync + 'static,
+        compile: impl Fn(&Process) -> Compiled + Send + Sync + 'static,
     ) -> Result<Redirectable> {
         create_lazy(&self.session, name, Box::new(compile))
     }
 }
 
 impl Dylib {
-    /// As [`Controller::create_lazy`], and the dylib defines the function under `name` for objects that it links later.
+    /// As [`Process::create_lazy`], and the dylib defines the function under `name` for objects that it links later.
     ///
     /// # Errors
     ///
-    /// As [`Controller::create_lazy`], or when the dylib defines the name already.
-    pub fn create_lazy(
+    /// As [`Process::create_lazy`], or when the dylib defines the name already.
+    pub(crate) fn create_lazy(
         &self,
         name: &str,
-        compile: impl Fn(&Controller) -> Compiled + Send + Sync + 'static,
+        compile: impl Fn(&Process) -> Compiled + Send + Sync + 'static,
     ) -> Result<Redirectable> {
         let stub = create_lazy(self.session(), name, Box::new(compile))?;
         self.define_stub(name, stub)
@@ -116,7 +116,7 @@ fn create_lazy(session: &Arc<Session>, name: &str, compile: Box<Compile>) -> Res
     let stub = redirectable.stub();
     let (name, state, changed) = (name.to_owned(), Mutex::default(), Condvar::new());
     let lazy = Lazy { name, compile, stub, state, changed };
-    let owner = Controller { session: Arc::clone(session) }.downgrade();
+    let owner = Process { session: Arc::clone(session) }.downgrade();
     let resolve = move || lazy.address(&owner.upgrade().ok_or("the session is over")?);
     session.lazy.add(stub.return_address(), Arc::new(resolve));
     redirectable.redirect(stub.trampoline())?;
@@ -125,9 +125,9 @@ fn create_lazy(session: &Arc<Session>, name: &str, compile: Box<Compile>) -> Res
 
 impl Lazy {
     /// The address of the function. Compiles it if it is not compiled yet.
-    fn address(&self, controller: &Controller) -> std::result::Result<ExecutorAddr, String> {
+    fn address(&self, process: &Process) -> std::result::Result<ExecutorAddr, String> {
         let own = thread::current().id();
-        let stub = Redirectable::at(&controller.session, self.stub);
+        let stub = Redirectable::at(&process.session, self.stub);
         let mut state = self.state.lock();
         loop {
             let target = stub.target();
@@ -153,7 +153,7 @@ impl Lazy {
         // The reason if `compile` panics.
         let mut compiling =
             Compiling { lazy: self, failure: format!("compiling {} panicked", self.name) };
-        let outcome = match (self.compile)(controller) {
+        let outcome = match (self.compile)(process) {
             Ok(function) if function.is_null() => Err("the compiler returned address 0".into()),
             Ok(function) => stub.resolve(function).map_err(Into::into),
             Err(error) => Err(error),

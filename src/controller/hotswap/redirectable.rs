@@ -7,7 +7,7 @@
 //!
 //! | caller | may be in the old code | known to |
 //! |---|---|---|
-//! | a call of the controller from before the store | until it returns | [`Controller::grace_period`] |
+//! | a call of the controller from before the store | until it returns | [`Process::grace_period`] |
 //! | a call of the controller from after the store | never | |
 //! | a thread of the program's own | until its present call of the stub returns | the program |
 //! | a pointer to the old function itself | as long as the program keeps it | the program |
@@ -23,7 +23,7 @@ use crate::ExecutorAddr;
 use crate::call;
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::linker::stubs::Stub;
-use crate::controller::session::{Controller, Session};
+use crate::controller::session::{Process, Session};
 use crate::error::Result;
 use crate::link::External;
 use crate::sync::Ordering;
@@ -37,22 +37,22 @@ use crate::sync::Ordering;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// use farcall::{PerProt, Prot};
 /// // mov eax, value; ret
 /// let version = |value| -> farcall::Result<_> {
 ///     let code = [0xb8, value, 0, 0, 0, 0xc3];
-///     let mut memory = controller.allocate(PerProt { code: 6, ..PerProt::default() })?;
+///     let mut memory = process.allocate(PerProt { code: 6, ..PerProt::default() })?;
 ///     memory.write(Prot::Code, &code);
 ///     Ok(memory.finalize())
 /// };
 /// let (first, second) = (version(1)?, version(2)?);
-/// let step = controller.create_redirectable(first.address())?;
-/// let function = controller.function::<extern "C" fn() -> i32>(step.address());
-/// assert_eq!(function.call()?, 1);
+/// let step = process.create_redirectable(first.address())?;
+/// let function = process.function::<extern "C" fn() -> i32>(step.address());
+/// assert_eq!(function.call(())?, 1);
 /// step.redirect_and_remove(second.address(), first)?;
-/// assert_eq!(function.call()?, 2);
-/// # controller.deallocate([second])?;
+/// assert_eq!(function.call(())?, 2);
+/// # process.deallocate([second])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
@@ -68,9 +68,9 @@ pub struct Redirectable {
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// use std::time::Duration;
-/// let mut calls = controller.grace_period();
+/// let mut calls = process.grace_period();
 /// assert!(calls.wait(Duration::from_secs(1)), "no call is under way");
 /// # Ok::<(), farcall::Error>(())
 /// ```
@@ -80,7 +80,7 @@ pub struct GracePeriod(call::GracePeriod);
 /// The pause between two checks of a wait for calls, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(2)];
 
-impl Controller {
+impl Process {
     /// A function that can be redirected, at first to `target`. No code may call it while its target is null. Sends no message.
     ///
     /// # Errors
@@ -121,26 +121,36 @@ impl GracePeriod {
 }
 
 impl Dylib {
-    /// As [`Controller::create_redirectable`], and the dylib defines the function under `name` for objects that it links later.
+    /// As [`Process::create_redirectable`], and the dylib defines the function under `name` for objects that it links later.
     ///
     /// # Errors
     ///
-    /// As [`Controller::create_redirectable`], or when the dylib defines the name already.
-    pub fn create_redirectable(&self, name: &str, target: ExecutorAddr) -> Result<Redirectable> {
+    /// As [`Process::create_redirectable`], or when the dylib defines the name already.
+    pub(crate) fn create_redirectable(
+        &self,
+        name: &str,
+        target: ExecutorAddr,
+    ) -> Result<Redirectable> {
         let redirectable = Redirectable::new(self.session(), target)?;
         self.define_stub(name, redirectable)
     }
 
     /// Makes the dylib define a name as a stub. Frees the stub when it cannot.
     pub(crate) fn define_stub(&self, name: &str, stub: Redirectable) -> Result<Redirectable> {
-        let found = External { callable: true, ..External::from(stub.address()) };
-        match self.define(name, found) {
+        match self.define(name, &stub) {
             Ok(()) => Ok(stub),
             Err(error) => {
                 stub.remove();
                 Err(error)
             }
         }
+    }
+}
+
+impl From<&Redirectable> for External {
+    /// The stub as a definition of a library ([`Library::define`](crate::controller::Library::define)).
+    fn from(stub: &Redirectable) -> Self {
+        External { callable: true, ..External::from(stub.address()) }
     }
 }
 

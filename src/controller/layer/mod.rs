@@ -1,4 +1,4 @@
-//! Object layers: objects as units of a [`jit`](crate::jit) session.
+//! Object layers: objects as units of a session of `jit`.
 
 mod links;
 pub(crate) mod object_layer;

@@ -1,4 +1,4 @@
-//! The object layer: objects as units of a [`jit`](crate::jit) session, linked when one of their symbols is looked up.
+//! The object layer: objects as units of a [session](crate::orc::ExecutionSession), linked when one of their symbols is looked up.
 //!
 //! Code with 32-bit addresses (`-fno-pic`) must lie below 2 GiB with all data that it refers to. That data is not known
 //! beforehand, so a layer places all of its code there, or none.
@@ -12,7 +12,7 @@ use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
 use crate::controller::dylibs::defined_handlers::DefinedHandlers;
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
-use crate::controller::session::{Controller, Session};
+use crate::controller::session::{Process, Session};
 use crate::error::Result;
 use crate::jit::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, LookupKind,
@@ -23,7 +23,7 @@ use crate::link::{Export, LinkGraph, ObjectFile};
 use crate::sps::Bytes;
 use crate::sync::Mutex;
 
-/// Links objects for the dylibs of a [`jit`](crate::jit) session. Cheap to clone. Dropping it keeps its links: they belong to
+/// Links objects for the dylibs of a [session](crate::orc::ExecutionSession). Cheap to clone. Dropping it keeps its links: they belong to
 /// trackers.
 ///
 /// A layer borrows objects: the same object may be added to any number of dylibs, of any sessions.
@@ -32,13 +32,13 @@ use crate::sync::Mutex;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::controller::{ObjectLayer, ProcessSymbols};
-/// use farcall::jit::ExecutionSession;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// use farcall::orc::{ObjectLayer, ProcessSymbols};
+/// use farcall::orc::ExecutionSession;
 /// let session = ExecutionSession::new();
-/// let layer = ObjectLayer::new(&session, &controller);
+/// let layer = ObjectLayer::new(&session, &process);
 /// let main = session.create_dylib("main")?;
-/// main.add_generator(ProcessSymbols::new(&controller))?;
+/// main.add_generator(ProcessSymbols::new(&process))?;
 /// // An object comes from a compiler: layer.add(&main.default_tracker()?, &object)?;
 /// layer.initialize(&session, &main)?; // runs no initializer: the dylib has no object
 /// # Ok::<(), farcall::Error>(())
@@ -60,25 +60,21 @@ struct ObjectUnit {
 impl ObjectLayer {
     /// A layer that links, for the executor of `controller`, objects that are added to dylibs of `session`.
     #[must_use]
-    pub fn new(session: &ExecutionSession, controller: &Controller) -> Self {
-        Self::at(Placement::Near, session, controller)
+    pub fn new(session: &ExecutionSession, process: &Process) -> Self {
+        Self::at(Placement::Near, session, process)
     }
 
     /// A layer that places all its links below 2 GiB: for code with 32-bit addresses (`-fno-pic`), and for objects that such code
-    /// refers to. [`ProcessSymbols::for_low_code`](crate::controller::ProcessSymbols::for_low_code) supplies variables of libraries.
+    /// refers to. [`ProcessSymbols::for_low_code`](crate::orc::ProcessSymbols::for_low_code) supplies variables of libraries.
     #[must_use]
-    pub fn for_low_code(session: &ExecutionSession, controller: &Controller) -> Self {
-        Self::at(Placement::Low, session, controller)
+    pub fn for_low_code(session: &ExecutionSession, process: &Process) -> Self {
+        Self::at(Placement::Low, session, process)
     }
 
-    fn at(placement: Placement, session: &ExecutionSession, controller: &Controller) -> Self {
+    fn at(placement: Placement, session: &ExecutionSession, process: &Process) -> Self {
         let (plugins, records) = (Plugins::default(), Mutex::default());
-        let layer = Arc::new(Links {
-            session: Arc::clone(&controller.session),
-            placement,
-            plugins,
-            records,
-        });
+        let layer =
+            Arc::new(Links { session: Arc::clone(&process.session), placement, plugins, records });
         session.register_resource_manager(Arc::clone(&layer) as Arc<dyn ResourceManager>);
         Self(layer)
     }
@@ -182,12 +178,12 @@ impl ObjectLayer {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
     #[doc = include_str!("../../docs/compile.txt")]
-    /// use farcall::controller::ObjectLayer;
-    /// use farcall::jit::ExecutionSession;
+    /// use farcall::orc::ObjectLayer;
+    /// use farcall::orc::ExecutionSession;
     /// let session = ExecutionSession::new();
-    /// let layer = ObjectLayer::new(&session, &controller);
+    /// let layer = ObjectLayer::new(&session, &process);
     /// let program = session.create_dylib("program")?;
     /// let object = compile("int main(int count, char **words) { return count; }")?;
     /// layer.add(&program.default_tracker()?, &object)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::object_layer::ObjectLayer;
 use crate::call::contract::{Placement, Wanted};
-use crate::controller::session::{Controller, Session};
+use crate::controller::session::{Process, Session};
 use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Result};
 use crate::jit::{
@@ -19,17 +19,17 @@ use crate::link::{Archive, ObjectFile};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::controller::ProcessSymbols;
-/// use farcall::jit::{ExecutionSession, JITDylibLookupFlags, LookupKind, SymbolLookupFlags, SymbolState};
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// use farcall::orc::ProcessSymbols;
+/// use farcall::orc::{ExecutionSession, JITDylibLookupFlags, LookupKind, SymbolLookupFlags, SymbolState};
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
-/// main.add_generator(ProcessSymbols::new(&controller))?;
+/// main.add_generator(ProcessSymbols::new(&process))?;
 /// let order = vec![(main, JITDylibLookupFlags::MatchAllSymbols)];
 /// let names = vec![("getpid".into(), SymbolLookupFlags::Required)];
 /// let found = session.lookup(LookupKind::Static, order, names, SymbolState::Ready)?;
-/// let getpid = controller.function::<extern "C" fn() -> i32>(found["getpid"].address);
-/// assert_eq!(getpid.call()?, controller.pid());
+/// let getpid = process.function::<extern "C" fn() -> i32>(found["getpid"].address);
+/// assert_eq!(getpid.call(())?, process.pid());
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
@@ -41,15 +41,15 @@ pub struct ProcessSymbols {
 impl ProcessSymbols {
     /// The symbols of this executor.
     #[must_use]
-    pub fn new(controller: &Controller) -> Self {
-        Self { session: Arc::clone(&controller.session), placement: Placement::Near }
+    pub fn new(process: &Process) -> Self {
+        Self { session: Arc::clone(&process.session), placement: Placement::Near }
     }
 
     /// The same, for a layer [for low code](ObjectLayer::for_low_code). Copy relocations move variables below 2 GiB, with their
-    /// values, and bind the libraries to the copies. A [`Dylib`](crate::controller::Dylib) does the same for such code.
+    /// values, and bind the libraries to the copies. A [`Dylib`](crate::controller::Library) does the same for such code.
     #[must_use]
-    pub fn for_low_code(controller: &Controller) -> Self {
-        Self { placement: Placement::Low, ..Self::new(controller) }
+    pub fn for_low_code(process: &Process) -> Self {
+        Self { placement: Placement::Low, ..Self::new(process) }
     }
 
     fn define(&self, request: &GeneratorRequest) -> Result<()> {
@@ -96,12 +96,12 @@ impl DefinitionGenerator for ProcessSymbols {
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::controller::{ArchiveMembers, ObjectLayer};
-/// use farcall::jit::ExecutionSession;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// use farcall::orc::{ArchiveMembers, ObjectLayer};
+/// use farcall::orc::ExecutionSession;
 /// use farcall::link::Archive;
 /// let session = ExecutionSession::new();
-/// let layer = ObjectLayer::new(&session, &controller);
+/// let layer = ObjectLayer::new(&session, &process);
 /// let main = session.create_dylib("main")?;
 /// let archive = Archive::parse("empty.a", b"!<arch>\n".to_vec())?;
 /// main.add_generator(ArchiveMembers::new(&layer, &archive))?;

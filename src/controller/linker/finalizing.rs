@@ -24,7 +24,7 @@ use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
 /// use std::sync::Arc;
 /// use farcall::controller::plugin::{Finalizing, ObjectPlugin};
 ///
@@ -39,7 +39,7 @@ use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 ///     }
 /// }
 ///
-/// controller.create_dylib("main").add_plugin(Arc::new(PrintFunctions));
+/// executor.library("main").add_plugin(Arc::new(PrintFunctions))?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 pub struct Finalizing<'a> {

@@ -271,7 +271,7 @@ impl Linker {
             return Err(Error::link(format!(
                 "{object}: function {function} puts code on the stack, as nested functions of GNU C do, and stacks are \
                  not executable; move it out of its function, or allow it: farcall run --allow-exec-stack, \
-                 Controller::allow_executable_stacks"
+                 Process::allow_executable_stacks"
             )));
         }
         let functions = self.memory.remote().thread_functions();

@@ -11,7 +11,7 @@ use crate::jit::{JITDylib, MaterializationResponsibility, ResourceKey};
 use crate::link::{Image, LinkGraph, PlacedObject};
 use crate::sync::Mutex;
 
-/// A plugin of an [`ObjectLayer`](crate::controller::ObjectLayer) or a [`Dylib`](crate::controller::Dylib): it looks at each link, or
+/// A plugin of an [`ObjectLayer`](crate::orc::ObjectLayer) or a [`Dylib`](crate::controller::Library): it looks at each link, or
 /// changes it. Links of a dylib have no responsibility, so a dylib calls only [`finalizing`](ObjectPlugin::finalizing).
 ///
 /// Plugins run on the thread that runs the phase of the link, and that thread may have just received an answer. So a plugin must not
@@ -30,11 +30,11 @@ use crate::sync::Mutex;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// use std::sync::Arc;
-/// use farcall::controller::ObjectLayer;
+/// use farcall::orc::ObjectLayer;
 /// use farcall::controller::plugin::ObjectPlugin;
-/// use farcall::jit::{ExecutionSession, MaterializationResponsibility};
+/// use farcall::orc::{ExecutionSession, MaterializationResponsibility};
 ///
 /// struct ReportFailures;
 ///
@@ -45,7 +45,7 @@ use crate::sync::Mutex;
 /// }
 ///
 /// let session = ExecutionSession::new();
-/// ObjectLayer::new(&session, &controller).add_plugin(Arc::new(ReportFailures));
+/// ObjectLayer::new(&session, &process).add_plugin(Arc::new(ReportFailures));
 /// # Ok::<(), farcall::Error>(())
 /// ```
 pub trait ObjectPlugin: Send + Sync {

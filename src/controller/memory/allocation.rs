@@ -25,13 +25,13 @@ use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// use farcall::{PerProt, Prot};
-/// let mut memory = controller.allocate(PerProt { data: 100, ..PerProt::default() })?;
+/// let mut memory = process.allocate(PerProt { data: 100, ..PerProt::default() })?;
 /// assert_eq!(memory.range(Prot::Data).bytes(), 4096); // whole pages
 /// memory.write(Prot::Data, b"hello");
 /// let memory = memory.finalize();
-/// controller.deallocate([memory])?;
+/// process.deallocate([memory])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
@@ -41,26 +41,26 @@ pub struct InFlightAlloc<'a> {
     pages: Pages,
 }
 
-/// Memory in the executor that code may use. [`Controller::deallocate`](crate::controller::Controller::deallocate) frees it.
+/// Memory in the executor that code may use. [`Process::deallocate`](crate::controller::Process::deallocate) frees it.
 /// Dropping it is a mistake: debug builds panic, others keep the memory until the session ends.
 ///
 /// # Examples
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// use farcall::{PerProt, Prot};
 /// // lea rax, [rdi + rsi]; ret
-/// let mut memory = controller.allocate(PerProt { code: 5, ..PerProt::default() })?;
+/// let mut memory = process.allocate(PerProt { code: 5, ..PerProt::default() })?;
 /// memory.write(Prot::Code, &[0x48, 0x8d, 0x04, 0x37, 0xc3]);
 /// let memory = memory.finalize();
-/// let add = controller.function::<extern "C" fn(i64, i64) -> i64>(memory.address());
-/// assert_eq!(add.call(3, 4)?, 7);
-/// controller.deallocate([memory])?;
+/// let add = process.function::<extern "C" fn(i64, i64) -> i64>(memory.address());
+/// assert_eq!(add.call((3, 4))?, 7);
+/// process.deallocate([memory])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "the memory stays allocated until Controller::deallocate takes it"]
+#[must_use = "the memory stays allocated until Process::deallocate takes it"]
 pub struct FinalizedAlloc(ExecutorAddr);
 
 impl<'a> InFlightAlloc<'a> {
@@ -126,14 +126,14 @@ impl<'a> InFlightAlloc<'a> {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
     /// use farcall::{PerProt, Prot};
-    /// let memory = controller.allocate(PerProt { data: 8, ..PerProt::default() })?;
+    /// let memory = process.allocate(PerProt { data: 8, ..PerProt::default() })?;
     /// // SAFETY: the part is a page, and nothing else uses it.
     /// unsafe { memory.as_ptr(Prot::Data).cast::<u64>().write(7) };
     /// let memory = memory.finalize();
-    /// assert_eq!(controller.memory_access().read::<u64>(&[memory.address()])?, [7]);
-    /// controller.deallocate([memory])?;
+    /// assert_eq!(process.memory_access().read::<u64>(&[memory.address()])?, [7]);
+    /// process.deallocate([memory])?;
     /// # Ok::<(), farcall::Error>(())
     /// ```
     #[must_use]
@@ -180,14 +180,14 @@ impl<'a> InFlightAlloc<'a> {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
     /// use farcall::{PerProt, Prot};
-    /// let mut memory = controller.allocate(PerProt { code: 2, ..PerProt::default() })?;
+    /// let mut memory = process.allocate(PerProt { code: 2, ..PerProt::default() })?;
     /// memory.write(Prot::Code, &[0x0f, 0x0b]); // ud2
     /// memory.name_functions("made by hand", [(memory.range(Prot::Code), "trap")]);
     /// let memory = memory.finalize();
-    /// let trap = controller.function::<extern "C" fn()>(memory.release());
-    /// let died = trap.call().expect_err("it is no instruction");
+    /// let trap = process.function::<extern "C" fn()>(memory.release());
+    /// let died = trap.call(()).expect_err("it is no instruction");
     /// assert!(died.to_string().contains("in trap+0x0 (made by hand)"));
     /// # Ok::<(), farcall::Error>(())
     /// ```
@@ -267,7 +267,7 @@ impl FinalizedAlloc {
     }
 
     /// The memory at this address, which [`release`](FinalizedAlloc::release) gave. A wrong address is an error of
-    /// [`Controller::deallocate`](crate::controller::Controller::deallocate).
+    /// [`Process::deallocate`](crate::controller::Process::deallocate).
     pub fn from_address(address: ExecutorAddr) -> Self {
         Self(address)
     }

@@ -16,9 +16,9 @@ use crate::{AddrRange, ExecutorAddr};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let buffer = controller.buffer(16)?;
-/// let memory = controller.memory_access();
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// let buffer = process.buffer(16)?;
+/// let memory = process.memory_access();
 /// memory.write([(buffer.address(), 7_u32)])?;
 /// assert_eq!(memory.read::<u32>(&[buffer.address()])?, [7]);
 /// assert!(memory.read::<u8>(&[farcall::ExecutorAddr::NULL]).is_err());

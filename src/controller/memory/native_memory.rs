@@ -1,7 +1,7 @@
 //! LLVM's native memory map: memory in the executor by message, with the content in the request, for hosts with a layout of
 //! their own.
 //!
-//! The linker and [`Controller::allocate`](crate::controller::Controller::allocate) write through shared memory instead, which is
+//! The linker and [`Process::allocate`](crate::controller::Process::allocate) write through shared memory instead, which is
 //! faster and sends no message.
 //!
 //! Invariant: this side keeps no state; the executor's memory map has it.
@@ -21,11 +21,11 @@ use crate::{AddrRange, ExecutorAddr};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
 /// use farcall::controller::memory::Segment;
 /// use farcall::sps::AllocGroup;
 /// use farcall::Prot;
-/// let memory = controller.native_memory();
+/// let memory = process.native_memory();
 /// let slab = memory.reserve(4096)?;
 /// let group = AllocGroup::standard(Prot::Data);
 /// let text = Segment { group, start: slab, bytes: 4096, content: b"hello" };

@@ -13,14 +13,14 @@ use crate::error::{Error, Result};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let tag = controller.register_handler(|args, result| {
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// let tag = process.register_handler(|args, result| {
 ///     result.extend(args.iter().rev());
 ///     Ok(())
 /// });
 /// // Linked code calls farcall_call_controller(tag, data, size) with this number.
 /// assert_ne!(tag.get(), 0);
-/// controller.remove_handler(tag);
+/// process.remove_handler(tag);
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ impl HandlerTag {
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::HandlerResult;
+/// use farcall::controller::handler::HandlerResult;
 ///
 /// fn parse(args: &[u8], result: &mut Vec<u8>) -> HandlerResult {
 ///     let number: u64 = std::str::from_utf8(args)?.parse()?;

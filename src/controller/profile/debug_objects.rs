@@ -19,10 +19,10 @@ use crate::link::PlacedObject;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
 /// use std::sync::Arc;
 /// use farcall::controller::profile::DebugObjects;
-/// controller.create_dylib("main").add_plugin(Arc::new(DebugObjects));
+/// executor.library("main").add_plugin(Arc::new(DebugObjects))?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default)]

@@ -9,7 +9,7 @@ use super::profile_file::ProfileFile;
 use crate::call::contract::ProfileMark;
 use crate::controller::linker::finalizing::Finalizing;
 use crate::controller::linker::object_plugin::ObjectPlugin;
-use crate::controller::session::Controller;
+use crate::controller::session::Process;
 use crate::error::{Error, Result};
 use crate::sps::Bytes;
 use crate::sync::AtomicU64;
@@ -29,12 +29,13 @@ use crate::sys::clock;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = executor.process()?;
 /// use std::sync::Arc;
 /// use farcall::controller::profile::JitDump;
-/// let dump = JitDump::create(&controller, std::env::temp_dir())?;
+/// let dump = JitDump::create(&process, std::env::temp_dir())?;
 /// let path = dump.path().to_owned();
-/// controller.create_dylib("main").add_plugin(Arc::new(dump));
+/// executor.library("main").add_plugin(Arc::new(dump))?;
 /// assert!(path.exists());
 /// # std::fs::remove_file(path).expect("it exists");
 /// # Ok::<(), farcall::Error>(())
@@ -59,11 +60,11 @@ impl JitDump {
     /// # Errors
     ///
     /// When the file cannot be made, the executor cannot map it, or the session is over.
-    pub fn create(controller: &Controller, directory: impl AsRef<Path>) -> Result<Self> {
+    pub fn create(process: &Process, directory: impl AsRef<Path>) -> Result<Self> {
         let directory = std::path::absolute(directory.as_ref())
             .map_err(|error| Error::os("finding the directory of a dump", error))?;
         let name = |pid| format!("jit-{pid}.dump");
-        let (file, pid) = ProfileFile::create(controller, &directory, name)?;
+        let (file, pid) = ProfileFile::create(process, &directory, name)?;
         let mut header = Vec::new();
         for word in [MAGIC, VERSION, HEADER_BYTES, ELF_MACHINE, 0, pid] {
             header.extend_from_slice(&word.to_le_bytes());
@@ -72,7 +73,7 @@ impl JitDump {
         header.extend_from_slice(&0_u64.to_le_bytes());
         file.append(&header)?;
         let path = file.path().as_os_str().as_encoded_bytes().to_vec();
-        controller.session.remote().call::<ProfileMark>(&(Bytes(path),))?;
+        process.session.remote().call::<ProfileMark>(&(Bytes(path),))?;
         Ok(Self { file, pid, functions: AtomicU64::new(0) })
     }
 

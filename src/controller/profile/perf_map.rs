@@ -6,7 +6,7 @@ use std::path::Path;
 use super::profile_file::ProfileFile;
 use crate::controller::linker::finalizing::Finalizing;
 use crate::controller::linker::object_plugin::ObjectPlugin;
-use crate::controller::session::Controller;
+use crate::controller::session::Process;
 use crate::error::Result;
 
 /// Writes the functions of every link to `/tmp/perf-PID.map`, PID being the executor's: a line `START SIZE name` for each,
@@ -22,12 +22,13 @@ use crate::error::Result;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let executor = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+/// # let process = executor.process()?;
 /// use std::sync::Arc;
 /// use farcall::controller::profile::PerfMap;
-/// let map = PerfMap::create(&controller)?;
+/// let map = PerfMap::create(&process)?;
 /// let path = map.path().to_owned();
-/// controller.create_dylib("main").add_plugin(Arc::new(map));
+/// executor.library("main").add_plugin(Arc::new(map))?;
 /// assert!(path.exists());
 /// # std::fs::remove_file(path).expect("it exists");
 /// # Ok::<(), farcall::Error>(())
@@ -43,10 +44,10 @@ impl PerfMap {
     /// # Errors
     ///
     /// When the file cannot be made, or the executor has ended.
-    pub fn create(controller: &Controller) -> Result<Self> {
+    pub fn create(process: &Process) -> Result<Self> {
         let name = |pid| format!("perf-{pid}.map");
         // perf looks in this directory only.
-        let (file, _) = ProfileFile::create(controller, Path::new("/tmp"), name)?;
+        let (file, _) = ProfileFile::create(process, Path::new("/tmp"), name)?;
         Ok(Self { file })
     }
 

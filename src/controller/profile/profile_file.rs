@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::controller::session::Controller;
+use crate::controller::session::Process;
 use crate::error::{Error, Result};
 use crate::sys::io::identified::Identified;
 use crate::sys::origin::{Origin, forked};
@@ -25,11 +25,11 @@ impl ProfileFile {
     ///
     /// When the file cannot be made, or the executor has ended.
     pub(crate) fn create(
-        controller: &Controller,
+        process: &Process,
         directory: &Path,
         name: impl FnOnce(i32) -> String,
     ) -> Result<(Self, u32)> {
-        let pid = u32::try_from(controller.pid()).ok().filter(|pid| *pid != 0);
+        let pid = u32::try_from(process.pid()).ok().filter(|pid| *pid != 0);
         let pid = pid.ok_or_else(|| Error::disconnected("the executor has ended"))?;
         let path = directory.join(name(pid.cast_signed()));
         let during = |error| Error::os(format!("making {}", path.display()), error);

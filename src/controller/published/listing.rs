@@ -29,11 +29,11 @@ type Parents = HashMap<i32, Option<i32>>;
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
 /// use farcall::controller::{ExecutorBuilder, Published};
-/// let controller = ExecutorBuilder::new().this_program().publish("my session").start()?;
+/// let process = ExecutorBuilder::new().this_program().publish("my session").start()?.process()?;
 /// let all = Published::all()?;
 /// let own = all.iter().find(|one| one.host() == std::process::id()).expect("it is published");
 /// assert_eq!(own.name(), "my session");
-/// assert_eq!(own.executors(), [controller.pid()]);
+/// assert_eq!(own.executors(), [process.pid()]);
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone)]

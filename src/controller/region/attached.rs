@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Region;
 use crate::ExecutorAddr;
-use crate::controller::session::{Controller, Session};
+use crate::controller::session::{Process, Session};
 use crate::error::{Error, Result};
 
 /// A region in an executor, which unmaps it when this value is dropped. Linked code must not use the region then.
@@ -15,14 +15,14 @@ use crate::error::{Error, Result};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// # let start = || farcall::controller::ExecutorBuilder::new().this_program().start();
-/// use farcall::controller::{Access, Region};
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// # let start = || farcall::controller::ExecutorBuilder::new().this_program().start()?.process();
+/// use farcall::controller::region::{Access, Region};
 ///
 /// let region = Region::new(4096, Access::ReadWrite)?;
-/// let attached = controller.attach(&region)?;
+/// let attached = process.attach(&region)?;
 /// let address = attached.address();
-/// controller.kill_handle().kill(); // the executor may die; the region does not
+/// process.kill(); // the executor may die; the region does not
 /// let next = start()?;
 /// assert_eq!(next.attach(&region)?.address(), address);
 /// # Ok::<(), farcall::Error>(())
@@ -36,13 +36,13 @@ pub struct AttachedRegion {
     is_detached: bool,
 }
 
-impl Controller {
+impl Process {
     /// Makes the executor map a region at the region's own [address](Region::address), so that addresses stored in it are right.
     /// Sends one message. A region may be attached to several executors at the same time.
     ///
     /// # Errors
     ///
-    /// - Other memory of the executor is at that address; [`attach_anywhere`](Controller::attach_anywhere) takes another.
+    /// - Other memory of the executor is at that address; [`attach_anywhere`](Process::attach_anywhere) takes another.
     /// - The region is attached to this executor already.
     /// - The executor has no address space left.
     /// - It does not answer in [`ATTACH_TIMEOUT`](crate::limits::ATTACH_TIMEOUT), or the session is over.
@@ -59,11 +59,11 @@ impl Controller {
         )))
     }
 
-    /// As [`attach`](Controller::attach), at another address if the region's own is taken.
+    /// As [`attach`](Process::attach), at another address if the region's own is taken.
     ///
     /// # Errors
     ///
-    /// The others of [`attach`](Controller::attach).
+    /// The others of [`attach`](Process::attach).
     pub fn attach_anywhere(&self, region: &Region) -> Result<AttachedRegion> {
         let address = self.session.memory().attach(region);
         let address = address.map_err(|error| error.during("attaching a region"))?;

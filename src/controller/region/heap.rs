@@ -37,20 +37,20 @@ const PAGE_ORDER: usize = (PAGE_BYTES / UNIT as u64).ilog2() as usize;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// use farcall::controller::{Access, Region, RegionHeap};
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// use farcall::controller::region::{Access, Region, RegionHeap};
 /// use farcall::{ExecutorAddr, PerProt, Prot};
 ///
 /// let heap = RegionHeap::new(Region::new(1 << 20, Access::ReadWrite)?);
-/// let _attached = controller.attach(heap.region())?;
+/// let _attached = process.attach(heap.region())?;
 /// // int first(const char *text): movzx eax, byte ptr [rdi]; ret
-/// # let mut memory = controller.allocate(PerProt { code: 4, ..PerProt::default() })?;
+/// # let mut memory = process.allocate(PerProt { code: 4, ..PerProt::default() })?;
 /// # memory.write(Prot::Code, &[0x0f, 0xb6, 0x07, 0xc3]);
 /// # let code = memory.finalize();
-/// let first = controller.function::<extern "C" fn(ExecutorAddr) -> i32>(code.address());
+/// let first = process.function::<extern "C" fn(ExecutorAddr) -> i32>(code.address());
 /// let text = heap.copy(b"in place\0")?;
-/// assert_eq!(first.call(text.address())?, i32::from(b'i'));
-/// # controller.deallocate([code])?;
+/// assert_eq!(first.call((text.address(),))?, i32::from(b'i'));
+/// # process.deallocate([code])?;
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ struct Allocator {
 /// ```
 /// use std::alloc::Layout;
 ///
-/// use farcall::controller::{Access, Region, RegionHeap};
+/// use farcall::controller::region::{Access, Region, RegionHeap};
 ///
 /// let heap = RegionHeap::new(Region::new(4096, Access::ReadWrite)?);
 /// let block = heap.allocate(Layout::array::<f64>(3).expect("a small array"))?;
@@ -198,7 +198,7 @@ impl AsRef<Region> for RegionHeap {
 }
 
 impl HeapBlock {
-    /// The executor's address of the first byte, where the region is [attached](crate::controller::Controller::attach) at its own
+    /// The executor's address of the first byte, where the region is [attached](crate::controller::Process::attach) at its own
     /// address. It is that of this process, too.
     #[must_use]
     pub fn address(&self) -> ExecutorAddr {

@@ -40,11 +40,11 @@ use crate::transport::Payload;
 /// # let builder = SessionBuilder::new(|task| task.run());
 /// # // SAFETY: `add` answers once.
 /// # let session = unsafe { builder.wrapper_function("add", add) }?.build()?;
-/// # let (access, controller) = InProcess::new(|_, args, reply| reply.send(Ok(args)));
+/// # let (access, process) = InProcess::new(|_, args, reply| reply.send(Ok(args)));
 /// # session.attach(access)?;
 /// # let add = session.bootstrap_info().symbols().get("add").expect("it is offered");
 /// # let (sender, results) = std::sync::mpsc::channel();
-/// # controller.call(add, farcall::sps::to_bytes(&(1, 2)), move |sum| sender.send(sum).unwrap());
+/// # process.call(add, farcall::sps::to_bytes(&(1, 2)), move |sum| sender.send(sum).unwrap());
 /// # assert_eq!(results.recv().unwrap()?, farcall::sps::to_bytes(&3));
 /// # Ok::<(), farcall::Error>(())
 /// ```

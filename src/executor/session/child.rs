@@ -96,8 +96,8 @@ pub fn run_if_spawned() {
 ///
 /// fn main() -> farcall::Result<()> {
 ///     let forked = farcall::executor::fork()?;
-///     let controller = ExecutorBuilder::new().adopt(forked)?.connect()?;
-///     assert!(!controller.process_info()?.triple.is_empty());
+///     let process = ExecutorBuilder::new().adopt(forked)?.connect()?.process()?;
+///     assert!(!process.process_info()?.triple.is_empty());
 ///     Ok(())
 /// }
 /// ```

@@ -4,6 +4,8 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::time::Duration;
 
+use farcall::controller::CallOptions;
+use farcall::controller::calls::Bytes;
 use farcall::limits::PAYLOAD_BYTES_MAX;
 use farcall::{AddrRange, ErrorKind, ExecutorAddr};
 
@@ -97,7 +99,8 @@ pub unsafe extern "C" fn farcall_controller_call_timeout(
         let args = unsafe { message(args, size, "arguments") }?;
         let live = object::find::<Live>(controller)?;
         let timeout = Duration::from_millis(timeout_ms);
-        let called = live.controller.call_timeout(ExecutorAddr::new(function), args, timeout)?;
+        let function = live.controller.function::<Bytes>(ExecutorAddr::new(function));
+        let called = function.call_with(&CallOptions::new().timeout(timeout), args)?;
         place.write(Buffer::of(&called));
         Ok(())
     })

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use farcall::ExecutorAddr;
-use farcall::controller::ArchiveMembers;
-use farcall::jit::{JITDylib, ResourceTracker, Symbol};
+use farcall::controller::Executor;
 use farcall::link::{Archive, ObjectFile};
+use farcall::orc::ArchiveMembers;
+use farcall::orc::{JITDylib, ResourceTracker, Symbol};
 
 use super::buffer::{Out, array, bytes, required_text};
 use super::error::{Error, invalid};
@@ -88,7 +89,7 @@ pub extern "C" fn farcall_dylib_add_to_link_order(
         }
         let mut order = dylib.dylib.link_order()?;
         if order.iter().all(|(one, _)| *one != other.dylib) {
-            let flags = farcall::jit::JITDylibLookupFlags::MatchExportedSymbolsOnly;
+            let flags = farcall::orc::JITDylibLookupFlags::MatchExportedSymbolsOnly;
             order.insert(order.len().saturating_sub(1), (other.dylib.clone(), flags));
         }
         dylib.dylib.set_link_order(&order)
@@ -209,8 +210,8 @@ pub unsafe extern "C" fn farcall_controller_open_library(
         let live = object::find::<Live>(controller)?;
         // SAFETY: the caller vouches for the text.
         let path = unsafe { required_text(path, "path") }?;
-        let opener = live.controller.create_dylib(path);
-        opener.add_library(path);
+        let opener = Executor::from(&live.controller).library(path);
+        opener.add_library(path)?;
         opener.open_libraries()
     })
 }

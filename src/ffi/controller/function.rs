@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::time::Duration;
 
 use farcall::ExecutorAddr;
-use farcall::controller::Function as Callee;
+use farcall::controller::{CallOptions, Function as Callee};
 use farcall::types::{Declarations, Signature, Value as Typed};
 
 use super::buffer::{Out, array, required_text};
@@ -109,8 +109,8 @@ pub unsafe extern "C" fn farcall_function_call_timeout(
     result: *mut Value,
 ) -> *mut Error {
     let timeout = Duration::from_millis(timeout_ms);
-    let within =
-        |callee: &Callee<Signature>, values: &[Typed]| callee.call_timeout(values, timeout);
+    let options = CallOptions::new().timeout(timeout);
+    let within = |callee: &Callee<Signature>, values: &[Typed]| callee.call_with(&options, values);
     // SAFETY: the caller vouches for both.
     unsafe { call(function, arguments, count, result, within) }
 }

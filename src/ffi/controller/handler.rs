@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, PoisonError, Weak};
 
-use farcall::controller::{Handler, HandlerResult};
+use farcall::controller::handler::{Handler, HandlerResult};
 use farcall::types::Value as Typed;
 
 use super::buffer::{Buffer, Out};

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context as Polling, Poll, Wake, Waker};
 
-use farcall::controller::PendingCall;
+use farcall::controller::calls::PendingCall;
 use farcall::task::{Task, TaskDispatcher};
 use farcall::{ErrorKind, ExecutorAddr};
 
@@ -39,7 +39,7 @@ pub type OnComplete =
 
 /// A pipeline, and its calls that are under way.
 pub(super) struct Calls {
-    pipeline: farcall::controller::Pipeline,
+    pipeline: farcall::controller::calls::Pipeline,
     /// None when the host polls.
     dispatcher: Option<Arc<Dispatcher>>,
     state: Mutex<State>,

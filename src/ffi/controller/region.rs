@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use farcall::controller::{Access, HeapBlock, RegionHeap};
+use farcall::controller::region::{Access, HeapBlock, RegionHeap};
 
 use super::buffer::Out;
 use super::error::{Error, invalid};
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn farcall_region_create(
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(region, "region", std::ptr::null_mut()) }?;
         let access = if is_read_only { Access::ReadOnly } else { Access::ReadWrite };
-        let heap = RegionHeap::new(farcall::controller::Region::new(bytes, access)?);
+        let heap = RegionHeap::new(farcall::controller::region::Region::new(bytes, access)?);
         let made = LiveRegion { heap, blocks: Mutex::default() };
         place.write(Number::new().name(None, Arc::new(made))?);
         Ok(())

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use farcall::PerProt;
-use farcall::controller::{
-    self, AttachedRegion, ExecutorBuilder, HandlerTag, KillHandle, ObjectLayer, ProcessSymbols,
-};
-use farcall::jit::{ExecutionSession, JITDylib};
+use farcall::controller::handler::HandlerTag;
+use farcall::controller::region::AttachedRegion;
+use farcall::controller::{self, ExecutorBuilder, WeakProcess};
+use farcall::orc::{ExecutionSession, JITDylib};
+use farcall::orc::{ObjectLayer, ProcessSymbols};
 
 use super::answers::Answers;
 use super::buffer::{Out, required_text};
@@ -104,7 +105,7 @@ pub struct StartOptions {
 /// A live controller. Its parts that own the session are dropped with it.
 pub(super) struct Live {
     pub(super) number: Number,
-    pub(super) controller: farcall::controller::Controller,
+    pub(super) controller: farcall::controller::Process,
     pub(super) answers: Answers,
     /// The handlers by their tags.
     pub(super) handlers: Mutex<BTreeMap<u64, HandlerTag>>,
@@ -115,7 +116,7 @@ pub(super) struct Live {
     /// The dylib behind all others: what the executor's process and its libraries define.
     pub(super) process: JITDylib,
     pub(super) dispatcher: Arc<Dispatcher>,
-    kill: KillHandle,
+    kill: WeakProcess,
 }
 
 impl Object for Live {
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn farcall_controller_start(
         let (dispatch, context) = options
             .map_or((None, std::ptr::null_mut()), |one| (one.dispatch, one.dispatch_context));
         let dispatcher = Dispatcher::new(dispatch, Context::new(context));
-        let started = builder.start()?;
+        let started = builder.start()?.process()?;
         let number = Number::new();
         let jit = ExecutionSession::new();
         let layer = ObjectLayer::new(&jit, &started);
@@ -171,7 +172,7 @@ pub unsafe extern "C" fn farcall_controller_start(
         process.add_generator(ProcessSymbols::new(&started))?;
         let live = Live {
             number,
-            kill: started.kill_handle(),
+            kill: started.downgrade(),
             controller: started,
             answers: Answers::default(),
             handlers: Mutex::default(),

@@ -25,7 +25,7 @@ use crate::sync::Mutex;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use farcall::jit::{ExecutionSession, JITDylib, LookupKind, Symbol, SymbolLookupFlags};
+/// use farcall::orc::{ExecutionSession, JITDylib, LookupKind, Symbol, SymbolLookupFlags};
 /// use farcall::{ExecutorAddr, Result};
 ///
 /// let session = ExecutionSession::new();
@@ -66,7 +66,7 @@ where
 /// use std::thread;
 ///
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{DefinitionGenerator, ExecutionSession, GeneratorRequest, Symbol};
+/// use farcall::orc::{DefinitionGenerator, ExecutionSession, GeneratorRequest, Symbol};
 ///
 /// struct Later;
 ///

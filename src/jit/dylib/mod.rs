@@ -30,7 +30,7 @@ use crate::jit::symbol::{
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, Symbol};
+/// use farcall::orc::{ExecutionSession, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);

@@ -24,7 +24,7 @@ use crate::jit::symbol::{
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{Alias, ExecutionSession, Symbol, SymbolFlags};
+/// use farcall::orc::{Alias, ExecutionSession, Symbol, SymbolFlags};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -192,7 +192,7 @@ fn done_waiting(session: &ExecutionSession, own: DylibId, aliases: &BTreeMap<Arc
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, JITDylibLookupFlags, ReexportsGenerator, Symbol};
+/// use farcall::orc::{ExecutionSession, JITDylibLookupFlags, ReexportsGenerator, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);

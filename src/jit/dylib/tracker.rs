@@ -19,7 +19,7 @@ use crate::jit::symbol::SymbolState;
 /// # Examples
 ///
 /// ```
-/// let session = farcall::jit::ExecutionSession::new();
+/// let session = farcall::orc::ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
 /// let (one, other) = (main.create_tracker()?, main.create_tracker()?);
 /// assert_ne!(one.key(), other.key());
@@ -44,7 +44,7 @@ impl ResourceKey {
 /// use std::sync::{Arc, Mutex};
 ///
 /// use farcall::Result;
-/// use farcall::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
+/// use farcall::orc::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 ///
 /// /// Notes the keys that were removed.
 /// #[derive(Default)]
@@ -88,7 +88,7 @@ pub trait ResourceManager: Send + Sync {
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall::orc::{ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;

@@ -16,7 +16,7 @@ use crate::jit::symbol::{SymbolFlagsMap, SymbolState};
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{DependencyGroup, ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall::orc::{DependencyGroup, ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;

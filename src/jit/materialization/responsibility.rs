@@ -25,7 +25,7 @@ use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolS
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall::orc::{ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;

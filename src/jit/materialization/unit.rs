@@ -14,7 +14,7 @@ use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap};
 /// # Examples
 ///
 /// ```
-/// use farcall::jit::{Interface, SymbolFlags};
+/// use farcall::orc::{Interface, SymbolFlags};
 ///
 /// let interface = Interface::exporting(["one", "two"]);
 /// assert_eq!(interface.symbols["one"], SymbolFlags::EXPORTED);
@@ -36,7 +36,7 @@ pub struct Interface {
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{
+/// use farcall::orc::{
 ///     ExecutionSession, Interface, MaterializationResponsibility, MaterializationUnit, Symbol,
 /// };
 ///
@@ -98,7 +98,7 @@ impl Interface {
 ///
 /// ```
 /// use farcall::ExecutorAddr;
-/// use farcall::jit::{ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall::orc::{ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let dylib = session.create_dylib("main")?;

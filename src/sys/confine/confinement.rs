@@ -7,7 +7,8 @@ use std::fmt;
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::{Confinement, ConfinementLevel};
+/// use farcall::controller::Confinement;
+/// use farcall::controller::confinement::ConfinementLevel;
 ///
 /// assert_eq!(Confinement::new().level(), ConfinementLevel::Default);
 /// assert!(Confinement::strict().level() > Confinement::isolated().level());
@@ -30,7 +31,7 @@ pub enum ConfinementLevel {
 /// The limits of an executor's deeds and resources: a level, and numbers.
 ///
 /// The executor confines itself before it runs a byte of linked code, and nothing loosens it again. Calls cost the same at every
-/// level. [`Controller::confinement`](crate::controller::Controller::confinement) tells what the kernel enforces. The page
+/// level. [`Process::confinement`](crate::controller::Process::confinement) tells what the kernel enforces. The page
 /// [trust](crate::_docs::trust) has a table of attacks and what becomes of them.
 ///
 /// A limit holds at every level. Code evades the limit on memory at every level but [`ConfinementLevel::Strict`], which refuses
@@ -43,8 +44,8 @@ pub enum ConfinementLevel {
 /// use farcall::controller::{Confinement, ExecutorBuilder};
 ///
 /// let confinement = Confinement::strict().memory_bytes_max(256 << 20).cpu_seconds_max(2).allow_missing();
-/// let controller = ExecutorBuilder::new().this_program().confine(confinement).start()?;
-/// println!("{}", controller.confinement());
+/// let process = ExecutorBuilder::new().this_program().confine(confinement).start()?.process()?;
+/// println!("{}", process.confinement());
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

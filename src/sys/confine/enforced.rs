@@ -9,7 +9,7 @@ use super::confinement::ConfinementLevel;
 /// # Examples
 ///
 /// ```
-/// use farcall::controller::{Enforced, Restriction};
+/// use farcall::controller::confinement::{Enforced, Restriction};
 ///
 /// assert_eq!(Restriction::FileWrites.to_string(), "file writes");
 /// assert!(!Enforced::default().enforces(Restriction::FileWrites)); // an executor without confinement
@@ -95,11 +95,12 @@ impl fmt::Display for Restriction {
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// use farcall::controller::{Confinement, ExecutorBuilder, ConfinementLevel, Restriction};
+/// use farcall::controller::{Confinement, ExecutorBuilder};
+/// use farcall::controller::confinement::{ConfinementLevel, Restriction};
 ///
 /// let isolated = Confinement::isolated().allow_missing();
-/// let controller = ExecutorBuilder::new().this_program().confine(isolated).start()?;
-/// let enforced = controller.confinement();
+/// let process = ExecutorBuilder::new().this_program().confine(isolated).start()?.process()?;
+/// let enforced = process.confinement();
 /// assert!(enforced.level() == ConfinementLevel::Isolated && enforced.enforces(Restriction::Privileges));
 /// for missing in enforced.missing() {
 ///     println!("this kernel cannot prevent {missing}; its Landlock ABI is {}", enforced.landlock_abi());

@@ -6,7 +6,8 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Confinement, ConfinementLevel, Restriction};
+use farcall::controller::Confinement;
+use farcall::controller::confinement::{ConfinementLevel, Restriction};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -28,7 +29,7 @@ fn daemon(session: &Session) -> Pid {
 
 /// True where the kernel can end descendants.
 fn ends_descendants(session: &Session) -> bool {
-    session.controller.confinement().enforces(Restriction::Descendants)
+    session.process.confinement().enforces(Restriction::Descendants)
 }
 
 #[test]
@@ -40,15 +41,15 @@ fn processes_left_behind_end_with_the_executor_however_it_ends() {
         for way in ["drop", "kill", "crash", "exit"] {
             let session = start(Confinement::isolated());
             if !ends_descendants(&session) {
-                println!("attack: {}", session.controller.confinement());
+                println!("attack: {}", session.process.confinement());
                 break;
             }
             let daemons = [daemon(&session), daemon(&session)];
             match way {
                 "drop" => drop(session),
-                "kill" => session.controller.kill_handle().kill(),
+                "kill" => session.process.kill(),
                 "crash" => drop(session.call("null", NONE)),
-                _ => drop(session.controller.exit(3)),
+                _ => drop(session.process.exit(3)),
             }
             for daemon in daemons {
                 assert!(ends(daemon), "{way}: process {daemon} lives on");
@@ -79,7 +80,7 @@ fn a_fork_bomb_ends_with_the_executor() {
             .filter_map(|number| number.parse().ok().map(Pid::from_raw))
             .collect();
         all.push(daemon(&session));
-        session.controller.kill_handle().kill();
+        session.process.kill();
         assert!(all.into_iter().all(ends), "a process lives on");
     });
 }
@@ -132,7 +133,7 @@ fn linked_code_sees_no_child_that_it_has_not_started() {
         assert!(begun.elapsed() < Duration::from_secs(30));
         expect_no_children();
         assert_eq!(
-            start(Confinement::strict()).controller.confinement().level(),
+            start(Confinement::strict()).process.confinement().level(),
             ConfinementLevel::Strict
         );
     });

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Confinement, ConfinementLevel, Enforced};
+use farcall::controller::Confinement;
+use farcall::controller::confinement::{ConfinementLevel, Enforced};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -173,12 +174,12 @@ fn ends(pid: Pid) -> bool {
 fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
     let targets = Targets::new();
     let session = start(confinement(level));
-    if !is_whole(session.controller.confinement()) {
+    if !is_whole(session.process.confinement()) {
         return None;
     }
     let folder = targets.folder.path().to_str().expect("a path").as_bytes().to_vec();
     let set = session.function("set_folder");
-    session.controller.call(set, &folder).expect("set");
+    session.process.call(set, &folder).expect("set");
     let (files, kept) = (targets.files(), KEPT.load(Ordering::SeqCst));
     let mut daemon = None;
     let mut outcomes: Vec<String> = ATTACKS
@@ -271,6 +272,6 @@ const NONE: &[u64] = &[];
 /// A call whose executor dies: the death's message.
 fn death(confinement: Confinement, function: &str) -> String {
     let session = start(confinement);
-    let error = session.controller.call(session.function(function), &bytes(NONE));
+    let error = session.process.call(session.function(function), &bytes(NONE));
     error.expect_err("the executor dies").to_string()
 }

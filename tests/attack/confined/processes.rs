@@ -5,7 +5,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Confinement, ConfinementLevel};
+use farcall::controller::Confinement;
+use farcall::controller::confinement::ConfinementLevel;
 use nix::errno::Errno;
 use nix::unistd::{Uid, geteuid};
 
@@ -91,20 +92,20 @@ fn outcomes(from: &str, session: &Session, targets: &[Target]) -> Vec<String> {
 fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
     let attacker = session(confinement(level));
     let beside = [session(Confinement::new()), session(confinement(level))];
-    if !is_whole(attacker.controller.confinement()) {
+    if !is_whole(attacker.process.confinement()) {
         return None;
     }
     let own = i32::try_from(std::process::id()).expect("a process number");
     let mut targets: Vec<Target> = vec![("the controller", own)];
-    targets.extend(beside.iter().map(|one| ("an executor", one.controller.pid())));
+    targets.extend(beside.iter().map(|one| ("an executor", one.process.pid())));
     if level == ConfinementLevel::Strict {
         // It starts no copies.
         return Some(outcomes("an executor", &attacker, &targets));
     }
     let copied = session(confinement(level));
-    targets.push(("a zygote", copied.controller.pid()));
+    targets.push(("a zygote", copied.process.pid()));
     let (_snapshot, copies) = copied.copies(2).expect("copies");
-    targets.push(("a copy", copies[1].controller.pid()));
+    targets.push(("a copy", copies[1].process.pid()));
     // A sweeper may get its name behind the start of its executor.
     let deadline = Instant::now() + Duration::from_secs(20);
     while level == ConfinementLevel::Isolated && sweepers().len() < 3 {
@@ -113,7 +114,7 @@ fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
     }
     targets.extend(sweepers());
     let all = outcomes("an executor", &attacker, &targets);
-    targets.push(("an executor", attacker.controller.pid()));
+    targets.push(("an executor", attacker.process.pid()));
     assert_eq!(outcomes("a copy", &copies[0], &targets), all, "{level}: a copy reaches others");
     Some(all)
 }

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::PerProt;
-use farcall::controller::{Confinement, ConfinementLevel, Restriction};
+use farcall::controller::Confinement;
+use farcall::controller::confinement::{ConfinementLevel, Restriction};
 use farcall::link::ObjectFile;
 use nix::errno::Errno;
 use nix::libc;
@@ -31,7 +32,7 @@ fn a_session_does_all_it_can_at_every_level() {
     Apart::within(120).run(|| {
         for confinement in confinements() {
             let session = start(confinement);
-            println!("attack: {}", session.controller.confinement());
+            println!("attack: {}", session.process.confinement());
             assert_eq!(session.call("add", &[2, 3]).expect("a call"), 5);
             // Lanes that are opened later, and threads of linked code.
             thread::scope(|scope| {
@@ -44,26 +45,26 @@ fn a_session_does_all_it_can_at_every_level() {
             });
             assert_eq!(session.call("start_threads", NONE).expect("threads"), 10);
             // Objects that are linked later, memory beyond the first slab, pipelines, deadlines.
-            let dylib = session.controller.create_dylib("later");
+            let dylib = session.executor.library("later");
             let object = fs::read(sources::path("ends")).expect("compiled");
             dylib
                 .add_object(&ObjectFile::parse("ends.o", object).expect("an object"))
                 .expect("added");
             let add = dylib.lookup("add").expect("linked");
             let sum = |a: u64, b: u64| [a.to_le_bytes(), b.to_le_bytes()].concat();
-            let pipeline = session.controller.pipeline().expect("a pipeline");
+            let pipeline = session.process.pipeline().expect("a pipeline");
             let five = pipeline.submit(add, &sum(2, 3)).expect("submitted");
             let five = five.wait_timeout(Duration::from_secs(10)).expect("a result");
             assert_eq!(five[..8], 5_u64.to_le_bytes());
             let more = PerProt { data: 256 << 20, ..PerProt::default() };
-            let memory = session.controller.allocate(more).expect("another slab");
+            let memory = session.process.allocate(more).expect("another slab");
             drop(memory);
-            let tag = session.controller.register_handler(|args, result| {
+            let tag = session.process.register_handler(|args, result| {
                 result.extend_from_slice(args);
                 Ok(())
             });
             let back = dylib.lookup("back").expect("linked");
-            let five = session.controller.call(back, &sum(tag.get(), 5)).expect("called back");
+            let five = session.process.call(back, &sum(tag.get(), 5)).expect("called back");
             assert_eq!(five[..8], 5_u64.to_le_bytes());
             dylib.clear().expect("removed");
             // Crashes are reported as ever.
@@ -79,7 +80,7 @@ fn an_executor_has_no_capability_and_no_new_privileges() {
     Apart::within(60).run(|| {
         for level in [ConfinementLevel::Isolated, ConfinementLevel::Strict] {
             let session = start(confinement(level));
-            let enforced = session.controller.confinement();
+            let enforced = session.process.confinement();
             assert!(enforced.enforces(Restriction::Privileges), "{enforced}");
             let status = fs::read_to_string(format!("/proc/{}/status", session.pid()));
             let status = status.expect("the executor lives");
@@ -104,7 +105,7 @@ fn an_executor_has_no_capability_and_no_new_privileges() {
 fn an_executor_without_confinement_keeps_its_rights() {
     Apart::within(60).run(|| {
         let session = start(Confinement::new());
-        assert_eq!(session.controller.confinement().to_string(), "default");
+        assert_eq!(session.process.confinement().to_string(), "default");
         let fields = |pid: &str| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
             let kept = |line: &&str| line.starts_with("Cap") || line.starts_with("NoNewPrivs");
@@ -146,8 +147,11 @@ fn a_rule_that_the_kernel_lacks_is_an_error_or_is_named() {
             assert!(error.contains(words), "{error}");
         }
         let names = |confinement: Confinement| {
-            let controller = without(confinement.allow_missing()).expect("without them");
-            let enforced = controller.confinement();
+            let process = without(confinement.allow_missing())
+                .expect("without them")
+                .process()
+                .expect("alive");
+            let enforced = process.confinement();
             assert_eq!(enforced.landlock_abi(), 0);
             enforced.missing().map(|one| one.to_string()).collect::<Vec<_>>().join(", ")
         };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall::controller::Controller;
+use farcall::controller::Process;
 use farcall::{ExecutorAddr, Result};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::unistd::gettid;
@@ -23,16 +23,16 @@ fn d10_calls_that_nest_without_end_are_an_error() {
     Apart::within(40).run(|| {
         let session = Session::start("ends");
         let back = session.function("back");
-        let weak = session.controller.downgrade();
+        let weak = session.process.downgrade();
         let own_tag = Arc::new(AtomicU64::new(0));
         let tag = Arc::clone(&own_tag);
         let depth = Arc::new(AtomicU64::new(0));
         let deepest = Arc::clone(&depth);
-        let tag = session.controller.register_handler(move |args, _| {
+        let tag = session.process.register_handler(move |args, _| {
             depth.fetch_add(1, Ordering::Relaxed);
-            let controller = weak.upgrade().ok_or("the session is over")?;
+            let process = weak.upgrade().ok_or("the session is over")?;
             let args = [&tag.load(Ordering::Relaxed).to_le_bytes()[..], args].concat();
-            Ok(controller.call(back, &args).map(drop)?)
+            Ok(process.call(back, &args).map(drop)?)
         });
         own_tag.store(tag.get(), Ordering::Relaxed);
         let caller = Arc::clone(&session);
@@ -45,12 +45,12 @@ fn d10_calls_that_nest_without_end_are_an_error() {
 }
 
 /// The function that the handler of the signal calls, and its result.
-static CALLED: OnceLock<(Controller, ExecutorAddr)> = OnceLock::new();
+static CALLED: OnceLock<(Process, ExecutorAddr)> = OnceLock::new();
 static OUTCOME: Mutex<Option<std::result::Result<Result<Vec<u8>>, String>>> = Mutex::new(None);
 
 extern "C" fn calls(_signal: i32) {
-    let (controller, add) = CALLED.get().expect("it was set before");
-    let call = || controller.call(*add, &bytes(&[4, 5]));
+    let (process, add) = CALLED.get().expect("it was set before");
+    let call = || process.call(*add, &bytes(&[4, 5]));
     let outcome = catch_unwind(AssertUnwindSafe(call));
     let outcome = outcome.map_err(|payload| match payload.downcast_ref::<String>() {
         Some(text) => text.clone(),
@@ -64,7 +64,7 @@ fn d17_a_call_from_a_signal_handler_is_an_error_or_a_result() {
     Apart::within(30).run(|| {
         let session = Session::start("ends");
         let add = session.function("add");
-        CALLED.set((session.controller.clone(), add)).expect("set once");
+        CALLED.set((session.process.clone(), add)).expect("set once");
         let handler = SigHandler::Handler(calls);
         let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
         // SAFETY: the handler runs only while this test waits for a call, when no lock is held that it takes.
@@ -98,7 +98,7 @@ impl Drop for Bomb {
 fn d17_a_panic_whose_payload_panics_is_an_error() {
     Apart::within(30).run(|| {
         let session = Session::start("ends");
-        let tag = session.controller.register_handler(|_, _| panic_any(Bomb));
+        let tag = session.process.register_handler(|_, _| panic_any(Bomb));
         let caller = Arc::clone(&session);
         let outcome = within(BOUND, "the call", move || {
             let call = || caller.call("back", &[tag.get(), 0]);
@@ -137,13 +137,13 @@ fn d17_a_thread_that_leaves_ends_the_call_that_it_ran() {
         assert_eq!(session.call("add", &[2, 3]).expect("a sum"), 5);
         let caller = Arc::clone(&session);
         let start = Instant::now();
-        let outcome = within(BOUND, "the call", move || caller.controller.call(leave, &[]));
+        let outcome = within(BOUND, "the call", move || caller.process.call(leave, &[]));
         println!("attack: after {:?}: {outcome:?}", start.elapsed());
         outcome.expect_err("the thread is gone");
         assert_eq!(session.call("add", &[2, 3]).expect("the first lane goes on"), 5);
         // The process goes on without its first thread, too.
         let start = Instant::now();
-        let outcome = session.controller.call(leave, &[]);
+        let outcome = session.process.call(leave, &[]);
         println!("attack: after {:?}: {outcome:?}", start.elapsed());
         outcome.expect_err("the first thread is gone");
         assert_eq!(session.call("add", &[2, 3]).expect("another lane"), 5);

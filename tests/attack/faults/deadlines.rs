@@ -1,7 +1,8 @@
 //! A deadline holds whatever the call waits for, and a lane that is refused costs one call, and little time (D2, D9, D20).
 
 use farcall::ErrorKind;
-use farcall::controller::Dylib;
+use farcall::controller::calls::Bytes;
+use farcall::controller::{CallOptions, Library};
 use farcall::link::ObjectFile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +49,7 @@ fn d02_a_deadline_holds_while_a_library_constructor_hangs() {
         let session = Session::start("ends");
         let (opens, open) = (Arc::clone(&session), session.function("open_library"));
         let path = sources::path("constructor").into_os_string().into_encoded_bytes();
-        let opener = thread::spawn(move || opens.controller.call(open, &path));
+        let opener = thread::spawn(move || opens.process.call(open, &path));
         thread::sleep(Duration::from_millis(300));
         // A thread that stands by since before has what it needs; its successor waits for the loader's lock.
         // So each call has its result or its deadline, and neither waits for the library.
@@ -56,7 +57,10 @@ fn d02_a_deadline_holds_while_a_library_constructor_hangs() {
             let (caller, add) = (Arc::clone(&session), session.function("add"));
             let (outcome, took) = within(HANG, "a new thread", move || {
                 let start = Instant::now();
-                let outcome = caller.controller.call_timeout(add, &bytes(&[1, 2]), TIMEOUT);
+                let outcome = caller
+                    .process
+                    .function::<Bytes>(add)
+                    .call_with(&CallOptions::new().timeout(TIMEOUT), &bytes(&[1, 2]));
                 (outcome, start.elapsed())
             });
             match &outcome {
@@ -123,7 +127,7 @@ fn copied(session: &Arc<Session>, bytes: usize) -> [Duration; 2] {
         // Opens a lane where the last one has ended.
         assert_eq!(session.call("add", &[2, 3]).expect("a sum"), 5);
         let begun = Instant::now();
-        session.controller.call(add, &args).expect("a sum");
+        session.process.call(add, &args).expect("a sum");
         least[0] = least[0].min(begun.elapsed());
         let late = session.overshoot(add, &args, Duration::from_millis(1));
         least[1] = least[1].min(late);
@@ -145,7 +149,7 @@ fn a13_arguments_are_copied_no_longer_than_the_deadline() {
 }
 
 /// Looks `add` up in a dylib, which opens a library whose constructor hangs, or has a new object. Returns after how long it fails.
-fn link_is_late(dylib: &Arc<Dylib>, name: &'static str) -> Duration {
+fn link_is_late(dylib: &Arc<Library>, name: &'static str) -> Duration {
     let (begun, linked) = (Instant::now(), Arc::clone(dylib));
     let error = within(HANG, "a link", move || linked.lookup(name)).expect_err("it takes longer");
     assert!(error.kind() == ErrorKind::Timeout, "{error}");
@@ -156,13 +160,14 @@ fn link_is_late(dylib: &Arc<Dylib>, name: &'static str) -> Duration {
 #[test]
 fn a12_a_link_ends_with_its_deadline_and_the_next_one_goes_on() {
     Apart::within(60).run(|| {
-        let controller = launch().link_timeout(TIMEOUT).start().expect("an executor");
-        let dylib = Arc::new(controller.create_dylib("main"));
+        let executor = launch().link_timeout(TIMEOUT).start().expect("an executor");
+        let process = executor.process().expect("a process");
+        let dylib = Arc::new(executor.library("main"));
         let object = |name: &str| {
             let bytes = std::fs::read(sources::path(name)).expect("compiled");
             ObjectFile::parse(format!("{name}.o"), bytes).expect("an object")
         };
-        dylib.add_library(sources::path("constructor").to_str().expect("text"));
+        dylib.add_library(sources::path("constructor").to_str().expect("text")).expect("added");
         dylib.add_object(&object("ends")).expect("added");
         for _ in 0..2 {
             let took = link_is_late(&dylib, "add");
@@ -173,7 +178,7 @@ fn a12_a_link_ends_with_its_deadline_and_the_next_one_goes_on() {
             assert!(error.kind() == ErrorKind::Timeout, "{error}");
             assert!(Instant::now() < deadline, "the library opens within 5 s");
         }
-        let pid = Pid::from_raw(controller.pid());
+        let pid = Pid::from_raw(process.pid());
         kill(pid, Signal::SIGSTOP).expect("an executor");
         dylib.add_object(&object("traced")).expect("added");
         let took = link_is_late(&dylib, "leave");
@@ -195,7 +200,7 @@ fn d09_a_lane_that_is_refused_costs_little_and_ends_no_session() {
             let (caller, add) = (Arc::clone(&session), session.function("add"));
             let start = Instant::now();
             let outcome = within(Duration::from_secs(5), "a refused lane", move || {
-                caller.controller.call(add, &bytes(&[1, 2]))
+                caller.process.call(add, &bytes(&[1, 2]))
             });
             let took = start.elapsed();
             let error = outcome.expect_err("there is no thread for it");
@@ -222,7 +227,7 @@ fn d20_threads_that_call_have_their_share_of_two_processors() {
                         scope.spawn(|| {
                             let mut calls = 0;
                             while !stop.load(Ordering::Relaxed) {
-                                session.controller.call(add, &bytes(&[1, 2])).expect("a sum");
+                                session.process.call(add, &bytes(&[1, 2])).expect("a sum");
                                 calls += 1;
                             }
                             calls

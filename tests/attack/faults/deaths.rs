@@ -20,7 +20,7 @@ fn dies_on_a_lane(source: &str, function: &'static str) {
         let session = Session::start(source);
         let address = session.function(function);
         let start = Instant::now();
-        let outcome = within(BOUND, function, move || session.controller.call(address, &[]));
+        let outcome = within(BOUND, function, move || session.process.call(address, &[]));
         let error = outcome.expect_err("it is dead");
         println!("attack: lane, round {round}: {:?}: {error}", start.elapsed());
         assert!(error.is_disconnected(), "{error:?}");
@@ -34,7 +34,7 @@ fn dies_in_a_pipeline(function: &'static str) {
         let address = session.function(function);
         let start = Instant::now();
         let outcome = within(BOUND, function, move || {
-            let pipeline = session.controller.pipeline()?;
+            let pipeline = session.process.pipeline()?;
             pipeline.submit(address, &[0; 8])?.wait()
         });
         let error = outcome.expect_err("it is dead");
@@ -86,7 +86,7 @@ fn from_death_to_error(touched_mib: u64, signal: Signal) -> Duration {
     let rest = session.function("rest");
     let waits = Arc::clone(&session);
     let caller = thread::spawn(move || {
-        let outcome = waits.controller.call(rest, &bytes(&[20_000]));
+        let outcome = waits.process.call(rest, &bytes(&[20_000]));
         (Instant::now(), outcome.expect_err("it is dead"))
     });
     thread::sleep(Duration::from_millis(20));

@@ -42,7 +42,7 @@ fn status_is_right() {
     println!("attack: crash: {error}");
     assert_eq!(error.death().and_then(|death| death.signal), Some(11), "{error}");
     let session = Session::start("ends");
-    let outcome = within(BOUND, "the exit", move || session.controller.exit(9));
+    let outcome = within(BOUND, "the exit", move || session.process.exit(9));
     println!("attack: exit(9): {outcome:?}");
     match outcome {
         Ok(status) => assert_eq!(status, 9),
@@ -112,7 +112,7 @@ fn d12_a_call_in_a_fork_of_the_host_is_refused() {
         let add = session.function("add");
         assert_eq!(session.call("add", &[2, 3]).expect("a sum"), 5);
         let ended = in_a_fork(|| {
-            let outcome = session.controller.call(add, &[0; 16]);
+            let outcome = session.process.call(add, &[0; 16]);
             println!("attack: a call in a fork: {outcome:?}");
             assert!(outcome.is_err());
             std::mem::forget(Arc::clone(&session));

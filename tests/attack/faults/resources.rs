@@ -72,7 +72,7 @@ fn d08_a_program_without_descriptors_loses_one_lane_only() {
         assert_eq!(session.call("use_up_descriptors", &[]).expect("a limit"), 0);
         let (caller, add) = (Arc::clone(&session), session.function("add"));
         let outcome = within(BOUND, "a call on a new thread", move || {
-            caller.controller.call(add, &bytes(&[1, 2]))
+            caller.process.call(add, &bytes(&[1, 2]))
         });
         println!("attack: on a new thread: {outcome:?}");
         if let Err(error) = outcome {
@@ -132,7 +132,7 @@ fn d14_an_executor_has_none_of_the_hosts_descriptors() {
         fcntl(file.as_file(), FcntlArg::F_SETFD(FdFlag::empty())).expect("a descriptor");
         let session = Session::start("ends");
         let count = session.function("count_files");
-        let open = session.controller.call(count, b"private-to-the-host").expect("a number");
+        let open = session.process.call(count, b"private-to-the-host").expect("a number");
         assert_eq!(open, bytes(&[0]), "open in the executor");
     });
 }

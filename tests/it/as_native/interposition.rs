@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use farcall::controller::{Controller, Dylib};
+use farcall::controller::{Executor, Library, Process};
 use farcall::link::ObjectFile;
 
 use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
@@ -243,13 +243,13 @@ fn a_collector_keeps_what_static_variables_point_to() {
 /// N2, N4: of a program that is removed, libraries and the next program have nothing.
 #[test]
 fn a_removed_program_leaves_nothing_to_the_next_one() {
-    let controller = launch::builder().start().expect("an executor");
+    let executor = launch::builder().start().expect("an executor");
     for value in ["-DVALUE=1", "-DVALUE=2", "-DVALUE=1"] {
         let flags = ["-O2", "-fPIC", "-fno-builtin", value];
         let path = corpus::object("as_native/successor.c", gcc(&flags));
         let object = ObjectFile::parse("successor.o", std::fs::read(path).expect("a file"));
-        let dylib = controller.create_dylib("successor");
-        dylib.precede_libraries();
+        let dylib = executor.library("successor");
+        dylib.precede_libraries().expect("added");
         dylib.add_object(&object.expect("an object")).expect("added");
         assert_eq!(dylib.run_main(["successor"]).expect("it returns"), 0, "{value}");
         dylib.clear().expect("cleared");
@@ -267,25 +267,25 @@ fn needing(folder: &Path, name: &str) -> String {
 }
 
 /// A program that has this function, and may want another one.
-fn having(controller: &Controller, flags: &[&str]) -> Dylib {
+fn having(executor: &Executor, flags: &[&str]) -> Library {
     let flags = [&["-O2", "-fPIC"], flags].concat();
     let bytes = std::fs::read(corpus::object("has_a_name.c", gcc(&flags))).expect("a file");
-    let dylib = controller.create_dylib("program");
-    dylib.precede_libraries();
+    let dylib = executor.library("program");
+    dylib.precede_libraries().expect("added");
     dylib.add_object(&ObjectFile::parse("program.o", bytes).expect("an object")).expect("added");
     dylib
 }
 
 /// Calls a library's function that calls the program's.
-fn call(controller: &Controller, dylib: &Dylib, name: &str) -> i32 {
+fn call(process: &Process, dylib: &Library, name: &str) -> i32 {
     let address = dylib.lookup(name).expect("found");
-    controller.function::<extern "C" fn() -> i32>(address).call().expect("it returns")
+    process.function::<extern "C" fn() -> i32>(address).call(()).expect("it returns")
 }
 
 /// Panics unless a library cannot be opened, because its name is missing.
-fn is_refused(controller: &Controller, library: &str) {
-    let later = controller.create_dylib("later");
-    later.add_library(library);
+fn is_refused(executor: &Executor, library: &str) {
+    let later = executor.library("later");
+    later.add_library(library).expect("added");
     let error = later.open_libraries().expect_err("nothing has the name").to_string();
     assert!(error.contains("undefined symbol: only_in_the_program"), "{error}");
 }
@@ -294,18 +294,19 @@ fn is_refused(controller: &Controller, library: &str) {
 #[test]
 fn libraries_find_no_name_of_a_removed_program() {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let first = needing(folder.path(), "first");
     for round in 1..3 {
-        let program = having(&controller, &[&format!("-DVALUE={round}")]);
-        program.add_library(&first);
-        assert_eq!(call(&controller, &program, "first"), round);
+        let program = having(&executor, &[&format!("-DVALUE={round}")]);
+        program.add_library(&first).expect("added");
+        assert_eq!(call(&process, &program, "first"), round);
         let second = needing(folder.path(), &format!("second_{round}"));
-        let later = controller.create_dylib("later");
-        later.add_library(&second);
-        assert_eq!(call(&controller, &later, &format!("second_{round}")), round);
+        let later = executor.library("later");
+        later.add_library(&second).expect("added");
+        assert_eq!(call(&process, &later, &format!("second_{round}")), round);
         program.clear().expect("cleared");
-        is_refused(&controller, &needing(folder.path(), &format!("third_{round}")));
+        is_refused(&executor, &needing(folder.path(), &format!("third_{round}")));
     }
 }
 
@@ -313,46 +314,49 @@ fn libraries_find_no_name_of_a_removed_program() {
 #[test]
 fn libraries_find_no_name_of_a_link_that_failed() {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let first = needing(folder.path(), "first");
-    let program = having(&controller, &["-DVALUE=1", "-DWANTED=missing_everywhere"]);
-    program.add_library(&first);
+    let program = having(&executor, &["-DVALUE=1", "-DWANTED=missing_everywhere"]);
+    program.add_library(&first).expect("added");
     assert_eq!(program.link().expect_err("missing").symbols(), ["missing_everywhere"]);
-    is_refused(&controller, &needing(folder.path(), "second"));
-    let other = having(&controller, &["-DVALUE=2", "-Donly_in_the_program=another_name"]);
-    other.add_library(&first);
+    is_refused(&executor, &needing(folder.path(), "second"));
+    let other = having(&executor, &["-DVALUE=2", "-Donly_in_the_program=another_name"]);
+    other.add_library(&first).expect("added");
     let error = other.lookup("another_name").and_then(|_| other.initialize()).expect_err("missing");
     assert!(error.to_string().contains("only_in_the_program"), "{error}");
     drop(other);
-    let program = having(&controller, &["-DVALUE=3"]);
-    program.add_library(&first);
-    assert_eq!(call(&controller, &program, "first"), 3);
+    let program = having(&executor, &["-DVALUE=3"]);
+    program.add_library(&first).expect("added");
+    assert_eq!(call(&process, &program, "first"), 3);
 }
 
 /// A3: nor one of a dylib that was removed, whose names linked code had made known.
 #[test]
 fn libraries_find_no_name_of_a_removed_dylib() {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let object = corpus::object("has_a_name.c", gcc(&["-O2", "-fPIC", "-DVALUE=5", "-DASKS"]));
     let object = ObjectFile::parse("dylib.o", std::fs::read(object).expect("a file"));
-    let dylib = controller.create_dylib("dylib");
+    let dylib = executor.library("dylib");
     dylib.add_object(&object.expect("an object")).expect("added");
-    assert_eq!(call(&controller, &dylib, "ask"), 1);
-    let later = controller.create_dylib("later");
-    later.add_library(needing(folder.path(), "first"));
-    assert_eq!(call(&controller, &later, "first"), 5, "it is there");
+    assert_eq!(call(&process, &dylib, "ask"), 1);
+    let later = executor.library("later");
+    later.add_library(needing(folder.path(), "first")).expect("added");
+    assert_eq!(call(&process, &later, "first"), 5, "it is there");
     dylib.clear().expect("cleared");
-    is_refused(&controller, &needing(folder.path(), "second"));
+    is_refused(&executor, &needing(folder.path(), "second"));
 }
 
 /// A5: a constructor that does not return ends the constructors of its library. Constructors of other libraries run at the next call.
 #[test]
 fn libraries_wait_behind_a_constructor_that_fails() {
     let folder = tempfile::tempdir().expect("a folder for the test");
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("constructed");
-    dylib.precede_libraries();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("constructed");
+    dylib.precede_libraries().expect("added");
     let allowed = |number: i32| if number == 3 { Err("not 3") } else { Ok(0_i64) };
     dylib.define_handler("allowed", allowed).expect("defined");
     let object = std::fs::read(corpus::object("constructed.c", PLAIN)).expect("a file");
@@ -364,15 +368,15 @@ fn libraries_wait_behind_a_constructor_that_fails() {
         compiler.args(["-O2", "-fPIC", "-shared", &format!("-DNUMBER={number}")]);
         compiler.arg(corpus::source("constructed_guest.c")).arg("-o").arg(&path);
         assert!(compiler.status().expect("cc").success());
-        dylib.add_library(path.display().to_string());
+        dylib.add_library(path.display().to_string()).expect("added");
     }
     let error = dylib.initialize().expect_err("not allowed");
     assert!(error.to_string().contains("not 3"), "{error}");
     let constructed = dylib.lookup("constructed").expect("defined");
-    let constructed = controller.function::<extern "C" fn() -> i64>(constructed);
-    assert_eq!(constructed.call().expect("it returns"), 123);
+    let constructed = process.function::<extern "C" fn() -> i64>(constructed);
+    assert_eq!(constructed.call(()).expect("it returns"), 123);
     for _ in 0..2 {
         dylib.initialize().expect("the others are allowed");
-        assert_eq!(constructed.call().expect("it returns"), 12_356);
+        assert_eq!(constructed.call(()).expect("it returns"), 12_356);
     }
 }

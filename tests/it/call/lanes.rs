@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, HandlerTag};
+use farcall::controller::calls::Bytes;
+use farcall::controller::handler::HandlerTag;
+use farcall::controller::{CallOptions, Executor, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 
@@ -17,19 +19,20 @@ use crate::testkit::process::{threads, until};
 
 /// An executor with the functions of `calls_back.c`.
 pub(crate) struct Session {
-    pub(crate) controller: Controller,
-    dylib: Dylib,
+    pub(crate) executor: Executor,
+    pub(crate) process: Process,
+    dylib: Library,
 }
 
 impl Session {
     pub(crate) fn start() -> Self {
-        let controller = launch::builder().start();
-        let controller = controller.expect("an executor");
-        let dylib = controller.create_dylib("calls_back");
+        let executor = launch::executor();
+        let process = executor.process().expect("a process");
+        let dylib = executor.library("calls_back");
         let path = corpus::object("calls_back.c", PLAIN);
         let object = ObjectFile::parse("calls_back.o", std::fs::read(path).expect("a file"));
         dylib.add_object(&object.expect("an object")).expect("added");
-        Self { controller, dylib }
+        Self { executor, process, dylib }
     }
 
     pub(crate) fn function(&self, name: &str) -> ExecutorAddr {
@@ -38,11 +41,11 @@ impl Session {
 
     pub(crate) fn call(&self, name: &str, numbers: &[u64]) -> farcall::Result<u64> {
         let function = self.dylib.lookup(name)?;
-        self.controller.call(function, &bytes(numbers)).map(|result| number(&result))
+        self.process.call(function, &bytes(numbers)).map(|result| number(&result))
     }
 
     fn threads(&self) -> usize {
-        threads(self.controller.pid())
+        threads(self.process.pid())
     }
 }
 
@@ -55,8 +58,8 @@ pub(crate) fn number(bytes: &[u8]) -> u64 {
 }
 
 /// A handler that doubles a number.
-fn doubling(controller: &Controller) -> HandlerTag {
-    controller.register_handler(|args, result| {
+fn doubling(process: &Process) -> HandlerTag {
+    process.register_handler(|args, result| {
         result.extend_from_slice(&(number(args) * 2).to_le_bytes());
         Ok(())
     })
@@ -66,7 +69,7 @@ fn doubling(controller: &Controller) -> HandlerTag {
 #[test]
 fn a_forked_child_that_calls_the_controller_gets_an_error() {
     let session = Session::start();
-    let tag = doubling(&session.controller);
+    let tag = doubling(&session.process);
     for round in 1..4 {
         assert_eq!(session.call("forked", &[tag.get(), round]).expect("answered"), 2 * round);
     }
@@ -75,7 +78,7 @@ fn a_forked_child_that_calls_the_controller_gets_an_error() {
 #[test]
 fn handlers_get_bytes_and_answer_bytes_of_any_size() {
     let session = Session::start();
-    let echo = session.controller.register_handler(|args, result| {
+    let echo = session.process.register_handler(|args, result| {
         result.extend(args.iter().map(|byte| byte ^ 0x5a));
         Ok(())
     });
@@ -84,18 +87,18 @@ fn handlers_get_bytes_and_answer_bytes_of_any_size() {
         let payload: Vec<u8> = (0..size).map(|at: usize| at.to_le_bytes()[0]).collect();
         let args = [&echo.get().to_le_bytes()[..], &payload].concat();
         let expected: Vec<u8> = payload.iter().map(|byte| byte ^ 0x5a).collect();
-        assert!(session.controller.call(back, &args).expect("a result") == expected, "{size}");
+        assert!(session.process.call(back, &args).expect("a result") == expected, "{size}");
     }
 }
 
 #[test]
 fn handlers_that_fail_panic_or_are_gone_are_errors_of_the_call() {
     let session = Session::start();
-    let controller = &session.controller;
-    let fails = controller.register_handler(|_, _| Err("not today".into()));
-    let panics = controller.register_handler(|args, _| panic!("{} bytes of nonsense", args.len()));
-    let removed = doubling(controller);
-    controller.remove_handler(removed);
+    let process = &session.process;
+    let fails = process.register_handler(|_, _| Err("not today".into()));
+    let panics = process.register_handler(|args, _| panic!("{} bytes of nonsense", args.len()));
+    let removed = doubling(process);
+    process.remove_handler(removed);
     let cases = [
         (fails.get(), "not today"),
         (panics.get(), "0 bytes of nonsense"),
@@ -106,7 +109,7 @@ fn handlers_that_fail_panic_or_are_gone_are_errors_of_the_call() {
         let error = session.call("back", &[tag]).expect_err("refused");
         assert!(error.kind() == ErrorKind::Remote && error.to_string().contains(words), "{error}");
     }
-    let tag = doubling(controller);
+    let tag = doubling(process);
     assert_eq!(session.call("back", &[tag.get(), 21]).expect("goes on"), 42);
 }
 
@@ -122,7 +125,7 @@ impl Drop for Bomb {
 #[test]
 fn the_payload_of_a_handlers_panic_may_panic_too() {
     let session = Session::start();
-    let tag = session.controller.register_handler(|_, _| std::panic::panic_any(Bomb));
+    let tag = session.process.register_handler(|_, _| std::panic::panic_any(Bomb));
     for _ in 0..3 {
         let error = session.call("back", &[tag.get()]).expect_err("a panic");
         assert!(
@@ -130,7 +133,7 @@ fn the_payload_of_a_handlers_panic_may_panic_too() {
             "{error}"
         );
     }
-    let tag = doubling(&session.controller);
+    let tag = doubling(&session.process);
     assert_eq!(session.call("back", &[tag.get(), 21]).expect("goes on"), 42);
 }
 
@@ -140,17 +143,17 @@ fn calls_nest_in_both_directions() {
     const LEVELS: u64 = 60;
     let session = Arc::new(Session::start());
     let back = session.function("back");
-    let weak = session.controller.downgrade();
+    let weak = session.process.downgrade();
     let own_tag = Arc::new(AtomicU64::new(0));
     let tag = Arc::clone(&own_tag);
-    let tag = session.controller.register_handler(move |args, result| {
+    let tag = session.process.register_handler(move |args, result| {
         let level = number(args);
         let below = match level {
             0 => 0,
             _ => {
-                let controller = weak.upgrade().ok_or("the session is over")?;
+                let process = weak.upgrade().ok_or("the session is over")?;
                 let args = bytes(&[tag.load(Ordering::Relaxed), level - 1]);
-                number(&controller.call(back, &args).map_err(|error| error.to_string())?)
+                number(&process.call(back, &args).map_err(|error| error.to_string())?)
             }
         };
         result.extend_from_slice(&(below + level).to_le_bytes());
@@ -168,7 +171,7 @@ fn calls_nest_in_both_directions() {
 #[test]
 fn threads_of_the_program_call_the_controller() {
     let session = Session::start();
-    let tag = doubling(&session.controller);
+    let tag = doubling(&session.process);
     for _ in 0..3 {
         let sum = session.call("on_threads", &[tag.get(), 8]).expect("a result");
         assert_eq!(sum, 8 * 2 * (0..100).sum::<u64>());
@@ -180,25 +183,25 @@ fn many_threads_call_both_ways_at_once() {
     const THREADS: u64 = 8;
     const CALLS: u64 = 2_000;
     let session = Session::start();
-    let tag = doubling(&session.controller).get();
+    let tag = doubling(&session.process).get();
     let (add, back) = (session.function("add"), session.function("back"));
     session.call("add", &[0, 0]).expect("links");
-    let before = session.controller.stats();
+    let before = session.process.stats();
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let controller = &session.controller;
+            let process = &session.process;
             scope.spawn(move || {
                 for call in 0..CALLS {
                     let value = thread * CALLS + call;
-                    let sum = controller.call(add, &bytes(&[value, 1])).expect("a sum");
+                    let sum = process.call(add, &bytes(&[value, 1])).expect("a sum");
                     assert_eq!(number(&sum), value + 1);
-                    let double = controller.call(back, &bytes(&[tag, value])).expect("a product");
+                    let double = process.call(back, &bytes(&[tag, value])).expect("a product");
                     assert_eq!(number(&double), 2 * value);
                 }
             });
         }
     });
-    let made = session.controller.stats().calls - before.calls;
+    let made = session.process.stats().calls - before.calls;
     assert_eq!(made, THREADS * CALLS * 2);
 }
 
@@ -250,7 +253,7 @@ fn a_program_may_close_every_file_under_calls() {
     // The function is linked and each lane's file mapped before.
     let add = session.function("add");
     let sum =
-        |number| session.controller.call(add, &bytes(&[number, 1])).map(|sum| self::number(&sum));
+        |number| session.process.call(add, &bytes(&[number, 1])).map(|sum| self::number(&sum));
     assert_eq!(session.call("close_files", &[7]).expect("a number"), 7);
     // The thread that opens lanes has its own table of descriptors: lanes are opened as before, for any number of threads.
     thread::scope(|scope| {
@@ -261,7 +264,7 @@ fn a_program_may_close_every_file_under_calls() {
     let wait = session.function("wait_at_gate");
     thread::scope(|scope| {
         let callers: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| session.controller.call(wait, &bytes(&[0])).map(drop)))
+            .map(|_| scope.spawn(|| session.process.call(wait, &bytes(&[0])).map(drop)))
             .collect();
         until("each has a lane", || session.threads() >= 2 + 4);
         session.call("set_gate", &[1]).expect("opens");
@@ -275,27 +278,31 @@ fn a_program_may_close_every_file_under_calls() {
 #[test]
 fn a_call_times_out_and_its_late_result_is_dropped() {
     let session = Session::start();
-    let controller = &session.controller;
+    let process = &session.process;
     let calls = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&calls);
-    let tag = controller.register_handler(move |_, _| {
+    let tag = process.register_handler(move |_, _| {
         counted.fetch_add(1, Ordering::Relaxed);
         Ok(())
     });
     let slow = session.function("back_after_gate");
     let timeout = Duration::from_millis(20);
     for _ in 0..3 {
-        let error = controller.call_timeout(slow, &bytes(&[tag.get()]), timeout);
+        let error = process
+            .function::<Bytes>(slow)
+            .call_with(&CallOptions::new().timeout(timeout), &bytes(&[tag.get()]));
         let error = error.expect_err("the gate is shut");
         assert!(error.kind() == ErrorKind::Timeout && !error.is_disconnected(), "{error:?}");
         assert_eq!(session.call("add", &[20, 1]).expect("goes on"), 21);
     }
-    assert_eq!(controller.stats().late, 0);
+    assert_eq!(process.stats().late, 0);
     session.call("set_gate", &[1]).expect("opens");
-    until("late results are counted", || controller.stats().late == 3);
+    until("late results are counted", || process.stats().late == 3);
     assert_eq!(calls.load(Ordering::Relaxed), 3, "what a late call calls is served");
     let add = session.function("add");
-    let sum = controller.call_timeout(add, &bytes(&[4, 5]), Duration::from_secs(60));
+    let sum = process
+        .function::<Bytes>(add)
+        .call_with(&CallOptions::new().timeout(Duration::from_secs(60)), &bytes(&[4, 5]));
     assert_eq!(number(&sum.expect("in time")), 9);
     assert!(session.threads() <= 6, "{} threads", session.threads());
 }
@@ -304,19 +311,23 @@ fn a_call_times_out_and_its_late_result_is_dropped() {
 fn a_call_from_a_handler_may_time_out() {
     let session = Session::start();
     let (add, wait) = (session.function("add"), session.function("wait_at_gate"));
-    let weak = session.controller.downgrade();
-    let tag = session.controller.register_handler(move |_, result| {
-        let controller = weak.upgrade().ok_or("the session is over")?;
+    let weak = session.process.downgrade();
+    let tag = session.process.register_handler(move |_, result| {
+        let process = weak.upgrade().ok_or("the session is over")?;
         // Opens a lane, which a busy machine may not do within the next time-out; then the call would never run.
-        controller.call_timeout(add, &bytes(&[1, 1]), Duration::from_secs(60))?;
-        let timed_out = controller.call_timeout(wait, &bytes(&[1]), Duration::from_millis(50));
+        process
+            .function::<Bytes>(add)
+            .call_with(&CallOptions::new().timeout(Duration::from_secs(60)), &bytes(&[1, 1]))?;
+        let timed_out = process
+            .function::<Bytes>(wait)
+            .call_with(&CallOptions::new().timeout(Duration::from_millis(50)), &bytes(&[1]));
         let is_timeout = timed_out.is_err_and(|error| error.kind() == ErrorKind::Timeout);
         result.extend_from_slice(&u64::from(is_timeout).to_le_bytes());
         Ok(())
     });
     assert_eq!(session.call("back", &[tag.get()]).expect("a result"), 1);
     session.call("set_gate", &[1]).expect("opens");
-    until("the late result is counted", || session.controller.stats().late == 1);
+    until("the late result is counted", || session.process.stats().late == 1);
 }
 
 #[test]
@@ -337,7 +348,7 @@ fn a_death_ends_the_calls_of_all_threads_with_its_name() {
         }
     });
     let late = thread::scope(|scope| {
-        scope.spawn(|| session.controller.call(add, &bytes(&[1, 1])).expect_err("too late")).join()
+        scope.spawn(|| session.process.call(add, &bytes(&[1, 1])).expect_err("too late")).join()
     });
     assert!(late.expect("no panic").is_disconnected());
 }
@@ -353,16 +364,16 @@ fn code_linked_on_one_thread_is_ready_on_every_other() {
         let (sender, receivers): (Vec<_>, Vec<_>) =
             (0..3).map(|_| std::sync::mpsc::channel::<ExecutorAddr>()).unzip();
         for receiver in receivers {
-            let controller = &session.controller;
+            let process = &session.process;
             scope.spawn(move || {
                 for function in receiver {
-                    let result = controller.call(function, &[]).expect("a result");
+                    let result = process.call(function, &[]).expect("a result");
                     assert_eq!(number(&result), 7);
                 }
             });
         }
         for _ in 0..100 {
-            let dylib = session.controller.create_dylib("d");
+            let dylib = session.executor.library("d");
             dylib.add_object(&object).expect("added");
             let function = dylib.lookup("answer").expect("defined");
             for sender in &sender {
@@ -378,7 +389,7 @@ fn code_linked_on_one_thread_is_ready_on_every_other() {
 fn an_idle_handler_is_dropped_at_its_removal() {
     let session = Session::start();
     let (held, drops) = mpsc::sync_channel::<()>(0);
-    let tag = session.controller.register_handler(move |args, result| {
+    let tag = session.process.register_handler(move |args, result| {
         let _held = &held;
         result.extend_from_slice(args);
         Ok(())
@@ -395,7 +406,7 @@ fn an_idle_handler_is_dropped_at_its_removal() {
         // Its threads have lanes of their own, which threads of the controller's serve.
         assert_eq!(session.call("on_threads", &[tag.get(), 2]).expect("a result"), 2 * 4950);
         assert_eq!(drops.try_recv(), Err(mpsc::TryRecvError::Empty));
-        session.controller.remove_handler(tag);
+        session.process.remove_handler(tag);
         assert_eq!(drops.try_recv(), Err(mpsc::TryRecvError::Disconnected));
         let error = session.call("back", &[tag.get(), 7]).expect_err("it is gone");
         assert!(error.to_string().contains("no handler"), "{error}");
@@ -409,7 +420,7 @@ fn a_running_handler_is_dropped_after_its_last_call() {
     let (enter, is_entered) = mpsc::sync_channel::<()>(0);
     let (leave, may_leave) = mpsc::channel::<()>();
     let may_leave = Mutex::new(may_leave);
-    let tag = session.controller.register_handler(move |args, result| {
+    let tag = session.process.register_handler(move |args, result| {
         enter.send(()).map_err(|error| error.to_string())?;
         let may_leave = may_leave.lock().map_err(|error| error.to_string())?;
         may_leave.recv().map_err(|error| error.to_string())?;
@@ -419,7 +430,7 @@ fn a_running_handler_is_dropped_after_its_last_call() {
     thread::scope(|scope| {
         let caller = scope.spawn(|| session.call("back", &[tag.get(), 5]));
         is_entered.recv().expect("it runs");
-        session.controller.remove_handler(tag);
+        session.process.remove_handler(tag);
         let error = session.call("back", &[tag.get(), 6]).expect_err("refused");
         assert!(error.to_string().contains("no handler"), "{error}");
         assert_eq!(is_entered.try_recv(), Err(mpsc::TryRecvError::Empty));

@@ -9,7 +9,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, Pipeline};
+use farcall::controller::calls::Pipeline;
+use farcall::controller::{Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr, PerProt, Prot};
 
@@ -18,21 +19,21 @@ use crate::testkit::launch;
 
 /// An executor with the functions of `pipelined.c`, and a pipeline to it.
 struct Session {
-    controller: Controller,
-    dylib: Dylib,
+    process: Process,
+    dylib: Library,
     pipeline: Pipeline,
 }
 
 impl Session {
     fn start() -> Self {
-        let controller = launch::builder().start();
-        let controller = controller.expect("an executor");
-        let dylib = controller.create_dylib("pipelined");
+        let executor = launch::executor();
+        let process = executor.process().expect("a process");
+        let dylib = executor.library("pipelined");
         let path = corpus::object("pipelined.c", PLAIN);
         let object = ObjectFile::parse("pipelined.o", std::fs::read(path).expect("a file"));
         dylib.add_object(&object.expect("an object")).expect("added");
-        let pipeline = controller.pipeline().expect("a pipeline");
-        Self { controller, dylib, pipeline }
+        let pipeline = process.pipeline().expect("a pipeline");
+        Self { process, dylib, pipeline }
     }
 
     fn function(&self, name: &str) -> ExecutorAddr {
@@ -56,7 +57,7 @@ fn results_come_back_in_whatever_order_they_are_waited_for() {
     for (at, one) in submitted.into_iter().enumerate() {
         assert_eq!(number(&one.wait().expect("a result")), 2 * at as u64);
     }
-    assert!(session.controller.stats().calls >= 1000);
+    assert!(session.process.stats().calls >= 1000);
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn large_results_do_not_hold_up_calls() {
     let last = session.pipeline.submit(twice, &21_u64.to_le_bytes()).expect("submitted");
     // On a lane of its own: sees that the pipeline got to its end while no thread received.
     let count = session.function("count");
-    while number(&session.controller.call(count, &[]).expect("a result")) == 0 {
+    while number(&session.process.call(count, &[]).expect("a result")) == 0 {
         thread::yield_now();
     }
     assert_eq!(number(&last.wait().expect("a result")), 42);
@@ -122,7 +123,7 @@ fn many_threads_share_a_pipeline_and_have_their_own() {
     let session = Session::start();
     let (twice, rest) = (session.function("twice"), session.function("rest"));
     // Holds up its own pipeline only.
-    let busy = session.controller.pipeline().expect("a pipeline");
+    let busy = session.process.pipeline().expect("a pipeline");
     let slow = busy.submit(rest, &50_u64.to_le_bytes()).expect("submitted");
     thread::scope(|scope| {
         for thread in 0..4_u64 {
@@ -202,9 +203,9 @@ fn time_outs_expire_and_late_results_are_counted() {
     drop(session.pipeline.submit(twice, &1_u64.to_le_bytes()).expect("submitted"));
     let last = session.pipeline.submit(twice, &4_u64.to_le_bytes()).expect("submitted");
     let last = last.wait_timeout(Duration::from_secs(60)).expect("a result");
-    assert_eq!((number(&last), session.controller.stats().late), (8, 2));
+    assert_eq!((number(&last), session.process.stats().late), (8, 2));
     // The dropped calls ran.
-    let count = session.controller.call(session.function("count"), &[]).expect("a result");
+    let count = session.process.call(session.function("count"), &[]).expect("a result");
     assert_eq!(number(&count), 2);
 }
 
@@ -216,7 +217,7 @@ fn new_code_and_what_was_posted_are_there_for_the_next_call() {
         // mov rax, number; mov edx, 8; ret
         let code = [&[0x48, 0xb8], &at.to_le_bytes()[..], &[0xba, 8, 0, 0, 0, 0xc3]].concat();
         let mut memory = session
-            .controller
+            .process
             .allocate(PerProt { code: code.len() as u64, ..PerProt::default() })
             .expect("memory");
         memory.write(Prot::Code, &code);
@@ -224,12 +225,12 @@ fn new_code_and_what_was_posted_are_there_for_the_next_call() {
         let result = session.pipeline.submit(memory.address(), &[]).expect("submitted").wait();
         assert_eq!(number(&result.expect("a result")), at);
         if at % 2 == 0 {
-            session.controller.deallocate([memory]).expect("given back");
+            session.process.deallocate([memory]).expect("given back");
         } else {
             kept.push(memory);
         }
     }
-    session.controller.deallocate(kept).expect("given back");
+    session.process.deallocate(kept).expect("given back");
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn a_death_is_the_error_of_every_call_under_way() {
     let mut errors = vec![waiter.join().expect("no panic")];
     batch.for_each(|result| errors.push(result.expect_err("dead")));
     errors.push(session.pipeline.submit(twice, &[]).expect_err("dead"));
-    errors.push(session.controller.pipeline().expect_err("dead"));
+    errors.push(session.process.pipeline().expect_err("dead"));
     assert_eq!(errors.len(), 6);
     for error in errors {
         let death = error.death().unwrap_or_else(|| panic!("{error:?}"));

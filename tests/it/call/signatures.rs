@@ -9,7 +9,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Dylib, Function};
+use farcall::controller::{CallOptions, Executor, Function, Library};
 use farcall::link::ObjectFile;
 use farcall::types::{Declarations, Signature, Type, Value};
 use farcall::{ErrorKind, ExecutorAddr};
@@ -187,7 +187,7 @@ fn numbers(value: Value, kind: &Type, bytes: &mut Vec<u8>) {
 fn call(function: &Function<Signature>, arguments: &[Value], way: usize) -> Value {
     let result = match way % 4 {
         0 => function.call(arguments),
-        1 => function.call_timeout(arguments, WAIT),
+        1 => function.call_with(&CallOptions::new().timeout(WAIT), arguments),
         2 => function.submit(arguments).and_then(|pending| pending.wait()),
         _ => {
             let batch = function.batch([arguments; 3]).expect("submitted");
@@ -242,11 +242,12 @@ fn check_file(seed: u64) -> usize {
     }
     assert!(built.status.success(), "seed {seed}: {}", String::from_utf8_lossy(&built.stderr));
 
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("signatures");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("signatures");
     let object = ObjectFile::parse("signatures.o", bytes.expect("an object")).expect("an object");
     dylib.add_object(&object).expect("added");
-    let mut room = controller.buffer(4096).expect("room");
+    let mut room = process.buffer(4096).expect("room");
     let (input, output) = (room.address(), ExecutorAddr::new(room.address().get() + 2048));
     let Writer { mut random, types, .. } = writer;
     for (at, (prototype, parameters, result)) in functions.iter().enumerate() {
@@ -254,7 +255,7 @@ fn check_file(seed: u64) -> usize {
         let signature =
             types.signature(prototype).unwrap_or_else(|error| panic!("{what}: {error}"));
         let address = dylib.lookup(&format!("f{at}")).expect("defined");
-        let function = controller.function_with(address, &signature).expect(&what);
+        let function = process.function_with(address, &signature).expect(&what);
 
         let mut bytes = Vec::new();
         for (_, size, is_bool) in parameters.iter().flat_map(|kind| &kind.numbers) {
@@ -266,7 +267,7 @@ fn check_file(seed: u64) -> usize {
         room.write(0, &bytes);
         let caller = dylib.lookup(&format!("g{at}")).expect("defined");
         type Caller = extern "C" fn(ExecutorAddr, ExecutorAddr);
-        controller.function::<Caller>(caller).call(input, output).expect(&what);
+        process.function::<Caller>(caller).call((input, output)).expect(&what);
         let size: usize =
             result.iter().flat_map(|kind| &kind.numbers).map(|(_, size, _)| size).sum();
         let due = room.read(2048..2048 + size);
@@ -301,16 +302,16 @@ fn soak_random_signatures_as_gcc_calls_them() {
 }
 
 /// Functions of `signatures.c`, with debug information.
-fn session() -> (Controller, Dylib) {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("signatures");
-    dylib.check_types();
+fn session() -> (Executor, Library) {
+    let executor = launch::executor();
+    let dylib = executor.library("signatures");
+    dylib.check_types().expect("added");
     let build = crate::testkit::corpus::gcc(&["-O1", "-g"]);
     let object = fs::read(crate::testkit::corpus::object("signatures.c", build)).expect("a file");
     dylib
         .add_object(&ObjectFile::parse("signatures.o", object).expect("an object"))
         .expect("added");
-    (controller, dylib)
+    (executor, dylib)
 }
 
 fn signature(prototype: &str) -> Signature {
@@ -319,18 +320,27 @@ fn signature(prototype: &str) -> Signature {
 
 #[test]
 fn every_way_of_calling_on_every_kind_of_function() {
-    let (controller, dylib) = session();
-    let typed = dylib.function::<extern "C" fn(i64, f64) -> f64>("scale").expect("its type");
-    let untyped =
-        dylib.function_with("scale", &signature("double f(long, double)")).expect("its type");
+    let (executor, dylib) = session();
+    let process = executor.process().expect("a process");
+    let typed = dylib.function::<extern "C" fn(i64, f64) -> f64>("scale").bind().expect("its type");
+    let untyped = dylib
+        .function_with("scale", &signature("double f(long, double)"))
+        .and_then(|one| one.bind())
+        .expect("its type");
     for number in -50..50_i64 {
         let (unit, due) = (number as f64 / 3.0, number as f64 * (number as f64 / 3.0));
         let arguments = [number.into(), unit.into()];
-        assert_eq!(typed.call(number, unit).expect("a result"), due);
-        assert_eq!(typed.call_timeout((number, unit), WAIT).expect("a result"), due);
+        assert_eq!(typed.call((number, unit)).expect("a result"), due);
+        assert_eq!(
+            typed.call_with(&CallOptions::new().timeout(WAIT), (number, unit)).expect("a result"),
+            due
+        );
         assert_eq!(typed.submit((number, unit)).expect("sent").wait().expect("a result"), due);
         assert_eq!(untyped.call(&arguments).expect("a result"), due.into());
-        assert_eq!(untyped.call_timeout(&arguments, WAIT).expect("a result"), due.into());
+        assert_eq!(
+            untyped.call_with(&CallOptions::new().timeout(WAIT), &arguments).expect("a result"),
+            due.into()
+        );
         let pending = untyped.submit(&arguments).expect("sent");
         assert_eq!(pending.wait_timeout(WAIT).expect("a result"), due.into());
     }
@@ -338,34 +348,44 @@ fn every_way_of_calling_on_every_kind_of_function() {
     let rows = (0..1000_i64).map(|number| (number, 0.5));
     let results: farcall::Result<Vec<f64>> = typed.batch(rows).expect("sent").collect();
     assert_eq!(results.expect("results"), due);
-    let own = controller.pipeline().expect("a pipeline");
+    let own = process.pipeline().expect("a pipeline");
     let rows: Vec<_> = (0..1000_i64).map(|number| [number.into(), 0.5.into()]).collect();
-    let batch = untyped.over(&own).batch(rows.iter().map(|row| &row[..])).expect("sent");
+    let batch = untyped
+        .over(&own)
+        .expect("of this process")
+        .batch(rows.iter().map(|row| &row[..]))
+        .expect("sent");
     assert_eq!(batch.left(), 1000);
     let results = batch.wait_timeout(WAIT).into_iter().map(|result| result.expect("a result"));
     assert!(results.eq(due.iter().map(|number| Value::F64(*number))));
 
     let bytes =
-        controller.function::<farcall::controller::Bytes>(dylib.lookup("echo").expect("defined"));
+        dylib.function::<farcall::controller::calls::Bytes>("echo").bind().expect("defined");
     assert_eq!(bytes.call(b"12345678").expect("a result"), b"12345678");
-    assert_eq!(bytes.call_timeout(b"12345678", WAIT).expect("a result"), b"12345678");
+    assert_eq!(
+        bytes.call_with(&CallOptions::new().timeout(WAIT), b"12345678").expect("a result"),
+        b"12345678"
+    );
     assert_eq!(bytes.submit(b"12345678").expect("sent").wait().expect("a result"), b"12345678");
     let rows: [&[u8]; 3] = [b"12345678", b"1234567", b"123456789"];
     let results: Vec<_> =
         bytes.batch(rows).expect("sent").map(|one| one.expect("a result")).collect();
     assert_eq!(results, [&b"12345678"[..], b"1234567\0", b"12345678"]);
     assert_eq!(typed.batch([]).expect("nothing").count(), 0);
-    let nothing = dylib.function::<extern "C" fn() -> i32>("counted").expect("its type");
+    let nothing = dylib.function::<extern "C" fn() -> i32>("counted").bind().expect("its type");
     let results: farcall::Result<Vec<i32>> = nothing.batch([(); 300]).expect("sent").collect();
     assert_eq!(results.expect("results"), (1..=300).collect::<Vec<i32>>());
 }
 
 #[test]
 fn every_mismatch_is_an_error_that_shows_both() {
-    let (controller, dylib) = session();
-    let scale =
-        dylib.function_with("scale", &signature("double f(long, double)")).expect("its type");
-    let before = controller.stats().calls;
+    let (executor, dylib) = session();
+    let process = executor.process().expect("a process");
+    let scale = dylib
+        .function_with("scale", &signature("double f(long, double)"))
+        .and_then(|one| one.bind())
+        .expect("its type");
+    let before = process.stats().calls;
     let point = Value::Fields(vec![1.0.into(), 2.0.into()]);
     for (arguments, why) in [
         (vec![], "double f(int64_t, double): expected 2 arguments, given 0"),
@@ -380,7 +400,7 @@ fn every_mismatch_is_an_error_that_shows_both() {
     ] {
         let all = [
             scale.call(&arguments).expect_err(why),
-            scale.call_timeout(&arguments, WAIT).expect_err(why),
+            scale.call_with(&CallOptions::new().timeout(WAIT), &arguments).expect_err(why),
             scale.submit(&arguments).expect_err(why),
             scale.batch([&[1_i64.into(), 2.0.into()][..], &arguments]).expect_err(why),
         ];
@@ -389,11 +409,12 @@ fn every_mismatch_is_an_error_that_shows_both() {
             assert!(error.to_string().contains(why), "{error}");
         }
     }
-    assert_eq!(controller.stats().calls, before, "nothing was sent");
+    assert_eq!(process.stats().calls, before, "nothing was sent");
     let mut types = Declarations::new();
     types.declare("struct point { double x, y; };").expect("a structure");
     let length = types.signature("double f(struct point)").expect("a prototype");
-    let length = dylib.function_with("length", &length).expect("its type");
+    let length =
+        dylib.function_with("length", &length).and_then(|one| one.bind()).expect("its type");
     assert_eq!(length.call(&[point]).expect("a result"), 3.0.into());
     for (value, why) in [
         (
@@ -417,9 +438,12 @@ fn every_mismatch_is_an_error_that_shows_both() {
 
 #[test]
 fn a_look_up_that_disagrees_with_dwarf_shows_both() {
-    let (controller, dylib) = session();
+    let (executor, dylib) = session();
     let wrong = |prototype: &str, name: &str| {
-        let error = dylib.function_with(name, &signature(prototype)).expect_err(prototype);
+        let error = dylib
+            .function_with(name, &signature(prototype))
+            .and_then(|one| one.bind())
+            .expect_err(prototype);
         assert_eq!(error.kind(), ErrorKind::TypeMismatch, "{error}");
         error.to_string()
     };
@@ -432,30 +456,41 @@ fn a_look_up_that_disagrees_with_dwarf_shows_both() {
     wrong("void f(long, double)", "scale");
     wrong("double f(struct { double x; float y; })", "length");
     wrong("double f(double, double)", "length");
-    let error = dylib.function::<extern "C" fn(f64) -> i32>("counted").expect_err("another type");
+    let error =
+        dylib.function::<extern "C" fn(f64) -> i32>("counted").bind().expect_err("another type");
     assert!(error.to_string().contains("not `int32_t counted(double)`"), "{error}");
     // Names do not count, and all the types of the file are read.
     let mixed = "short f(struct { char c; struct { float f[2]; } in; }, enum e, const char *, __m128, _Bool)";
-    dylib.function_with("mixed", &signature(mixed)).expect("its type");
+    dylib.function_with("mixed", &signature(mixed)).and_then(|one| one.bind()).expect("its type");
     wrong(&mixed.replace("[2]", "[3]"), "mixed");
     // Nothing says what these take.
-    dylib.function_with("variadic", &signature("int f(int)")).expect("not compared");
-    dylib.function_with("of_union", &signature("int f(long)")).expect("not compared");
+    dylib
+        .function_with("variadic", &signature("int f(int)"))
+        .and_then(|one| one.bind())
+        .expect("not compared");
+    dylib
+        .function_with("of_union", &signature("int f(long)"))
+        .and_then(|one| one.bind())
+        .expect("not compared");
 
     // Without the question no object is kept, and nothing is compared.
-    let plain = controller.create_dylib("plain");
+    let plain = executor.library("plain");
     let build = crate::testkit::corpus::gcc(&["-O1", "-g"]);
     let object = fs::read(crate::testkit::corpus::object("signatures.c", build)).expect("a file");
     plain
         .add_object(&ObjectFile::parse("signatures.o", object).expect("an object"))
         .expect("added");
-    plain.function_with("scale", &signature("long f(long, double)")).expect("not compared");
+    plain
+        .function_with("scale", &signature("long f(long, double)"))
+        .and_then(|one| one.bind())
+        .expect("not compared");
 }
 
 #[test]
 fn a_crash_in_a_batch_takes_no_result_before_it() {
     let (controller, dylib) = session();
-    let inverse = dylib.function::<extern "C" fn(i32, i32) -> i32>("quotient").expect("its type");
+    let inverse =
+        dylib.function::<extern "C" fn(i32, i32) -> i32>("quotient").bind().expect("its type");
     let rows = (0..100).map(|number| (1000, 60 - number));
     let results: Vec<_> = inverse.batch(rows).expect("sent").collect();
     assert_eq!(results.len(), 100);
@@ -475,9 +510,11 @@ fn a_crash_in_a_batch_takes_no_result_before_it() {
 
 #[test]
 fn a_timeout_in_a_batch_takes_no_result_before_it() {
-    let (controller, dylib) = session();
-    let open = dylib.function::<extern "C" fn()>("open_gate").expect("its type");
-    let wait_for = dylib.function::<extern "C" fn(i32) -> i32>("wait_for").expect("its type");
+    let (executor, dylib) = session();
+    let process = executor.process().expect("a process");
+    let open = dylib.function::<extern "C" fn()>("open_gate").bind().expect("its type");
+    let wait_for =
+        dylib.function::<extern "C" fn(i32) -> i32>("wait_for").bind().expect("its type");
     // Row 40 waits for the gate, which is opened later.
     let rows = (0..100).map(|row| (if row == 40 { -1 } else { row },));
     let mut batch = wait_for.batch(rows).expect("sent");
@@ -491,12 +528,12 @@ fn a_timeout_in_a_batch_takes_no_result_before_it() {
     let rest = batch.wait_timeout(Duration::from_millis(1));
     assert_eq!(rest.len(), 60, "one for each call");
     assert!(rest.into_iter().all(|one| one.expect_err("it waits").kind() == ErrorKind::Timeout));
-    open.call().expect("it returns");
+    open.call(()).expect("it returns");
     // Later calls do not wait for the late results, which are counted as they come.
     let deadline = Instant::now() + Duration::from_secs(20);
-    while controller.stats().late < 61 {
-        assert!(Instant::now() < deadline, "{} results came late", controller.stats().late);
+    while process.stats().late < 61 {
+        assert!(Instant::now() < deadline, "{} results came late", process.stats().late);
         assert_eq!(wait_for.submit((8,)).expect("sent").wait().expect("a result"), 8);
     }
-    assert_eq!(controller.stats().late, 61);
+    assert_eq!(process.stats().late, 61);
 }

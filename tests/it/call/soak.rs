@@ -23,7 +23,7 @@ fn soak_calls_in_both_directions() {
     let session = Session::start();
     let served = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&served);
-    let tag = session.controller.register_handler(move |args, result| {
+    let tag = session.process.register_handler(move |args, result| {
         counted.fetch_add(1, Ordering::Relaxed);
         result.extend_from_slice(&(number(args) * 3).to_le_bytes());
         Ok(())
@@ -33,14 +33,14 @@ fn soak_calls_in_both_directions() {
     let start = Instant::now();
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let controller = &session.controller;
+            let process = &session.process;
             scope.spawn(move || {
                 let mut result = Vec::new();
                 for call in 0..each {
                     let value = thread * each + call;
                     result.clear();
                     let args = bytes(&[tag, value]);
-                    controller.call_into(back, &args, &mut result).expect("a product");
+                    process.call_into(back, &args, &mut result).expect("a product");
                     assert_eq!(number(&result), 3 * value);
                 }
             });

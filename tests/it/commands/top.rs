@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::ErrorKind;
-use farcall::controller::{Published, RestartPolicy, Snapshot};
+use farcall::controller::{CallOptions, Published, RestartPolicy, Snapshot};
 use farcall::link::ObjectFile;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde_json::Value;
@@ -49,8 +49,9 @@ fn report(name: &str) -> Vec<Value> {
 #[test]
 fn a_report_has_calls_times_executors_memory_and_restarts() {
     const NAME: &str = "a host of the tests";
-    let supervised = builder().publish(NAME).supervise(RestartPolicy::new()).expect("an executor");
-    let dylib = supervised.create_dylib("main");
+    let supervised =
+        builder().publish(NAME).restart(RestartPolicy::new()).start().expect("an executor");
+    let dylib = supervised.library("main");
     dylib.define_handler("rate", |amount: f64| amount).expect("defined");
     dylib.add_object(&object()).expect("added");
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
@@ -58,7 +59,7 @@ fn a_report_has_calls_times_executors_memory_and_restarts() {
     let error = crash.call((0,)).expect_err("it crashes");
     assert!(error.death().is_some(), "{error}");
     assert_eq!(count.call(()).expect("the next executor"), 1);
-    let executor = supervised.controller().expect("it lives").pid();
+    let executor = supervised.process().expect("it lives").pid();
     let is_over = AtomicBool::new(false);
     let sessions = thread::scope(|scope| {
         scope.spawn(|| {
@@ -84,7 +85,8 @@ fn a_report_has_calls_times_executors_memory_and_restarts() {
 #[test]
 fn the_table_has_a_line_for_each_session() {
     const NAME: &str = "a session in the table";
-    let controller = builder().publish(NAME).start().expect("an executor");
+    let process =
+        builder().publish(NAME).start().expect("an executor").process().expect("an executor");
     let mut top = Command::new(FARCALL);
     top.args(["top", "--every", "10ms", "--count", "1"]);
     let ended = run_to_end(top, b"");
@@ -97,25 +99,27 @@ fn the_table_has_a_line_for_each_session() {
     let host = std::process::id().to_string();
     assert_eq!(line.split_whitespace().next(), Some(&*host), "{line}");
     assert!(line.contains(" MiB"), "{line}");
-    drop(controller);
+    drop(process);
 }
 
 #[test]
 fn every_way_of_calling_is_counted_once() {
     const NAME: &str = "ways of calling";
-    let controller = builder().publish(NAME).start().expect("an executor");
-    let dylib = controller.create_dylib("main");
+    let executor = builder().publish(NAME).start().expect("an executor");
+    let dylib = executor.library("main");
     dylib.define_handler("rate", |amount: f64| amount).expect("defined");
     dylib.add_object(&object()).expect("added");
-    let count = dylib.function::<extern "C" fn() -> i64>("count_calls").expect("found");
+    let count = dylib.function::<extern "C" fn() -> i64>("count_calls").bind().expect("found");
     let calls = || published(NAME).expect("it is shown").calls();
     let before = calls();
     for _ in 0..1000 {
-        count.call().expect("answered");
+        count.call(()).expect("answered");
     }
     assert_eq!(calls() - before, 1000);
-    count.call_timeout((), Duration::from_secs(10)).expect("answered");
-    count.call_watched((), Duration::from_secs(10), || Ok(())).expect("answered");
+    count.call_with(&CallOptions::new().timeout(Duration::from_secs(10)), ()).expect("answered");
+    count
+        .call_with(&CallOptions::new().watch(Duration::from_secs(10), &|| Ok(())), ())
+        .expect("answered");
     assert_eq!(calls() - before, 1002);
     count.submit(()).and_then(|call| call.wait()).expect("answered");
     assert_eq!(count.batch((0..100).map(|_| ())).expect("submitted").count(), 100);
@@ -125,25 +129,25 @@ fn every_way_of_calling_is_counted_once() {
 #[test]
 fn only_calls_since_the_last_look_are_timed() {
     const NAME: &str = "long and short";
-    let controller = builder().publish(NAME).start().expect("an executor");
-    let dylib = controller.create_dylib("main");
+    let executor = builder().publish(NAME).start().expect("an executor");
+    let dylib = executor.library("main");
     let slow = |_: f64| {
         thread::sleep(Duration::from_millis(100));
         0.0
     };
     dylib.define_handler("rate", slow).expect("defined");
     dylib.add_object(&object()).expect("added");
-    let long = dylib.function::<extern "C" fn(f64) -> f64>("with_rate").expect("found");
-    let short = dylib.function::<extern "C" fn() -> i64>("count_calls").expect("found");
+    let long = dylib.function::<extern "C" fn(f64) -> f64>("with_rate").bind().expect("found");
+    let short = dylib.function::<extern "C" fn() -> i64>("count_calls").bind().expect("found");
     // The first of 16 calls is timed, and then each one behind a long one.
     for _ in 0..20 {
-        long.call(1.0).expect("answered");
+        long.call((1.0,)).expect("answered");
     }
     let first = published(NAME).expect("it is shown");
     let median = first.percentile(0.5, None).expect("calls were timed");
     assert!(median >= Duration::from_millis(100), "{median:?}");
     for _ in 0..10_000 {
-        short.call().expect("answered");
+        short.call(()).expect("answered");
     }
     let second = published(NAME).expect("it is shown");
     let since = second.percentile(0.5, Some(&first)).expect("calls were timed");
@@ -154,10 +158,11 @@ fn only_calls_since_the_last_look_are_timed() {
 #[test]
 fn copies_and_pools_are_shown_together_and_go_one_by_one() {
     const NAME: &str = "copies";
-    let controller = builder().publish(NAME).start().expect("an executor");
-    let zygote = controller.pid();
-    let snapshot = Snapshot::take(controller).expect("taken");
-    let copy = snapshot.spawn().expect("a copy");
+    let executor = builder().publish(NAME).start().expect("an executor");
+    let process = executor.process().expect("a process");
+    let zygote = process.pid();
+    let snapshot = Snapshot::take(executor).expect("taken");
+    let copy = snapshot.spawn().expect("a copy").process().expect("alive");
     let mut due = vec![zygote, copy.pid()];
     let executors = || {
         let mut executors = published(NAME).map(|one| one.executors().to_vec()).unwrap_or_default();
@@ -168,10 +173,15 @@ fn copies_and_pools_are_shown_together_and_go_one_by_one() {
     assert_eq!(executors(), due);
     drop(copy);
     until("the copy is not shown", || executors() == [zygote]);
-    drop(snapshot);
+    drop((snapshot, process));
     until("the page is gone", || published(NAME).is_none());
 
-    let pool = builder().publish("a pool").pool(3, RestartPolicy::new()).expect("executors");
+    let pool = builder()
+        .publish("a pool")
+        .processes(3)
+        .restart(RestartPolicy::new())
+        .start()
+        .expect("executors");
     assert_eq!(published("a pool").expect("it is shown").executors().len(), 3);
     drop(pool);
     until("the pool is gone", || published("a pool").is_none());
@@ -180,9 +190,10 @@ fn copies_and_pools_are_shown_together_and_go_one_by_one() {
 #[test]
 fn a_dead_executor_is_not_shown() {
     const NAME: &str = "dead";
-    let controller = builder().publish(NAME).start().expect("an executor");
-    controller.kill_handle().kill();
-    controller.process_info().expect_err("it is dead");
+    let process =
+        builder().publish(NAME).start().expect("an executor").process().expect("an executor");
+    process.kill();
+    process.process_info().expect_err("it is dead");
     // The call may learn of the death before the page does.
     let shown = || published(NAME).expect("its host lives");
     until("the executor is not shown", || shown().executors().is_empty());
@@ -191,9 +202,9 @@ fn a_dead_executor_is_not_shown() {
 
 #[test]
 fn a_session_is_shown_only_if_its_host_wants_that() {
-    let controller = builder().start().expect("an executor");
+    let process = builder().start().expect("an executor").process().expect("an executor");
     let all = Published::all().expect("there is /proc");
-    assert!(all.iter().all(|one| !one.executors().contains(&controller.pid())), "{all:?}");
+    assert!(all.iter().all(|one| !one.executors().contains(&process.pid())), "{all:?}");
 }
 
 #[test]
@@ -204,16 +215,18 @@ fn names_that_cannot_be_shown_are_refused() {
         assert!(error.to_string().contains("64 bytes"), "{error}");
     }
     let longest = "ä".repeat(32);
-    let controller = builder().publish(&longest).start().expect("64 bytes");
+    let process =
+        builder().publish(&longest).start().expect("64 bytes").process().expect("64 bytes");
     assert!(published(&longest).is_some());
-    drop(controller);
+    drop(process);
 }
 
 /// Another process that has the file open is not the host.
 #[test]
 fn another_process_with_the_page_is_not_its_host() {
     const NAME: &str = "passed on";
-    let controller = builder().publish(NAME).start().expect("an executor");
+    let process =
+        builder().publish(NAME).start().expect("an executor").process().expect("an executor");
     let page =
         pages().into_iter().find(|page| page.1.windows(NAME.len()).any(|at| at == NAME.as_bytes()));
     let (page, _) = page.expect("it is open here");
@@ -225,7 +238,7 @@ fn another_process_with_the_page_is_not_its_host() {
     let _ = other.kill();
     let _ = other.wait();
     assert_eq!(hosts, [std::process::id()]);
-    drop(controller);
+    drop(process);
 }
 
 /// The pages that this process has open, and their bytes.
@@ -252,7 +265,12 @@ fn files_that_only_look_like_publications_are_harmless() {
             file.set_len(size).expect("sparse");
             file
         };
-        let controller = builder().publish("a pattern").start().expect("an executor");
+        let process = builder()
+            .publish("a pattern")
+            .start()
+            .expect("an executor")
+            .process()
+            .expect("an executor");
         let (_, pattern) = pages()
             .into_iter()
             .find(|(_, page)| page.windows(9).any(|at| at == b"a pattern"))
@@ -276,13 +294,14 @@ fn files_that_only_look_like_publications_are_harmless() {
         top.args(["top", "--every", "10ms", "--count", "1"]);
         let ended = run_to_end(top, b"");
         assert_eq!(ended.status, 0, "{ended}");
-        drop((files, controller));
+        drop((files, process));
     });
 }
 
 #[test]
 fn a_page_cannot_be_written_by_another_process() {
-    let controller = builder().publish("sealed").start().expect("an executor");
+    let process =
+        builder().publish("sealed").start().expect("an executor").process().expect("an executor");
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("there is /proc");
     let mut tried = 0;
     for path in descriptors.flatten().map(|descriptor| descriptor.path()) {
@@ -301,5 +320,5 @@ fn a_page_cannot_be_written_by_another_process() {
         }
     }
     assert!(tried >= 1);
-    drop(controller);
+    drop(process);
 }

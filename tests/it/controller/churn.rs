@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use farcall::ExecutorAddr;
+use farcall::controller::Process;
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{Controller, ObjectLayer};
-use farcall::jit::{ExecutionSession, JITDylib, ResourceTracker};
 use farcall::link::ObjectFile;
+use farcall::orc::ObjectLayer;
+use farcall::orc::{ExecutionSession, JITDylib, ResourceTracker};
 use farcall::task::{TaskDispatcher, ThreadPool};
 use farcall_bench::{TinyObject, tiny_code};
 
@@ -24,7 +25,7 @@ const THREADS: u64 = 16;
 const CIRCLE: u64 = 8;
 
 struct Churn {
-    controller: Controller,
+    process: Process,
     pool: Arc<ThreadPool>,
     session: ExecutionSession,
     layer: ObjectLayer,
@@ -39,16 +40,16 @@ struct Churn {
 impl Churn {
     fn new() -> Self {
         let launch = launch::builder();
-        let controller = launch.start().expect("an executor");
+        let process = launch.start().expect("an executor").process().expect("an executor");
         let pool = Arc::new(ThreadPool::new(2));
         let tasks = Arc::clone(&pool) as Arc<dyn TaskDispatcher>;
         let session = ExecutionSession::with_dispatcher(tasks);
         session.set_error_reporter(|error| panic!("{error}"));
-        let layer = ObjectLayer::new(&session, &controller);
-        let shared = controller.create_redirectable(ExecutorAddr::NULL).expect("a stub");
+        let layer = ObjectLayer::new(&session, &process);
+        let shared = process.create_redirectable(ExecutorAddr::NULL).expect("a stub");
         let parts = [1, 2, 11, 12].map(object);
         let (current, rounds) = (Mutex::default(), AtomicU64::new(0));
-        Self { controller, pool, session, layer, shared, current, parts, rounds }
+        Self { process, pool, session, layer, shared, current, parts, rounds }
     }
 
     /// The work of one thread until the time is up.
@@ -91,8 +92,8 @@ impl Churn {
         }
         let call = |name: &str, argument| {
             let address = dylib.lookup(name).expect("found").address;
-            let function = self.controller.function::<extern "C" fn(i32) -> i32>(address);
-            function.call(argument).expect("a result")
+            let function = self.process.function::<extern "C" fn(i32) -> i32>(address);
+            function.call((argument,)).expect("a result")
         };
         let argument = i32::try_from(round % 100).expect("small");
         assert_eq!(call("even", argument), 1 - argument % 2);
@@ -101,14 +102,14 @@ impl Churn {
     }
 
     fn call(&self, function: ExecutorAddr) -> u64 {
-        let result = self.controller.call(function, &[]).expect("a result");
+        let result = self.process.call(function, &[]).expect("a result");
         u64::from_le_bytes(result.try_into().expect("eight bytes"))
     }
 }
 
 fn churn(duration: Duration) -> u64 {
     let churn = Churn::new();
-    let base = next(&churn.controller);
+    let base = next(&churn.process);
     let until = Instant::now() + duration;
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -119,8 +120,8 @@ fn churn(duration: Duration) -> u64 {
     if let Some(tracker) = churn.current.lock().expect("no panic").take() {
         tracker.remove().expect("removed");
     }
-    assert_eq!(churn.controller.remove_unused().expect("nothing failed"), 0, "no call is left");
-    assert_eq!(next(&churn.controller), base, "something was left");
+    assert_eq!(churn.process.remove_unused().expect("nothing failed"), 0, "no call is left");
+    assert_eq!(next(&churn.process), base, "something was left");
     churn.session.end_session().expect("ended");
     churn.pool.shutdown();
     churn.rounds.into_inner()

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use farcall::controller::{Controller, Dylib};
+use farcall::controller::{Library, Process};
 use farcall::link::ObjectFile;
 
 use crate::call::lanes::Session;
@@ -32,27 +32,28 @@ fn objects(build: Build<'_>) -> [ObjectFile; 2] {
 
 /// A program that can be run again, and what it told the controller.
 struct Program {
-    controller: Controller,
-    dylib: Dylib,
+    process: Process,
+    dylib: Library,
     tag: String,
     told: Arc<Mutex<Vec<String>>>,
 }
 
 impl Program {
     fn new(build: Build<'_>) -> Self {
-        let controller = launch::controller();
+        let executor = launch::executor();
+        let process = executor.process().expect("a process");
         let told = Arc::<Mutex<Vec<String>>>::default();
         let log = Arc::clone(&told);
-        let tag = controller.register_handler(move |what, _| {
+        let tag = process.register_handler(move |what, _| {
             log.lock().expect("no panic").push(String::from_utf8_lossy(what).into_owned());
             Ok(())
         });
-        let dylib = controller.create_dylib("program");
-        dylib.keep_initial_data();
+        let dylib = executor.library("program");
+        dylib.keep_initial_data().expect("added");
         for object in &objects(build) {
             dylib.add_object(object).expect("added");
         }
-        Self { controller, dylib, tag: tag.get().to_string(), told }
+        Self { process, dylib, tag: tag.get().to_string(), told }
     }
 
     fn run(&self) -> i32 {
@@ -79,7 +80,7 @@ fn due(build: Build<'_>) -> i32 {
 fn a_run_reads_no_file() {
     let program = Program::new(corpus::PLAIN);
     let reads = || {
-        let path = format!("/proc/{}/io", program.controller.pid());
+        let path = format!("/proc/{}/io", program.process.pid());
         let text = fs::read_to_string(path).expect("the counters of input and output");
         let line = text.lines().find(|line| line.starts_with("syscr: ")).expect("a line");
         line["syscr: ".len()..].parse::<u32>().expect("a number")
@@ -99,11 +100,11 @@ fn ten_thousand_runs_are_all_the_first() {
     let (program, due) = (Program::new(build), due(build));
     let mut warm = None;
     let mut started = Instant::now();
-    let mut before = program.controller.stats();
+    let mut before = program.process.stats();
     for run in 0..RUNS {
         if run == WARM_RUNS {
-            warm = Some(Held::of(program.controller.pid()));
-            (started, before) = (Instant::now(), program.controller.stats());
+            warm = Some(Held::of(program.process.pid()));
+            (started, before) = (Instant::now(), program.process.stats());
         }
         assert_eq!(program.run(), due, "run {run}");
         let told = std::mem::take(&mut *program.told.lock().expect("no panic"));
@@ -111,9 +112,9 @@ fn ten_thousand_runs_are_all_the_first() {
     }
     let each = started.elapsed() / (RUNS - WARM_RUNS);
     println!("fresh runs: {each:.1?} each, thread-locals and three calls back included");
-    let trips = program.controller.stats().round_trips - before.round_trips;
+    let trips = program.process.stats().round_trips - before.round_trips;
     assert_eq!(trips, u64::from(RUNS - WARM_RUNS), "one round trip each");
-    let (warm, now) = (warm.expect("there are more"), Held::of(program.controller.pid()));
+    let (warm, now) = (warm.expect("there are more"), Held::of(program.process.pid()));
     assert!(now.resident_bytes <= warm.resident_bytes + SLACK_BYTES, "{warm:?}, then {now:?}");
     // A thread of the executor's may start late, with a heap and a stack for signals.
     assert!(now.mappings <= warm.mappings + 8, "{warm:?}, then {now:?}");
@@ -137,14 +138,14 @@ fn other_runs_leave_no_trace_either() {
         program.dylib.clear().expect("cleared");
         assert!(program.dylib.run_fresh(["program"]).is_err(), "it is gone");
     }
-    let dylib = launch::controller().create_dylib("program");
+    let dylib = launch::executor().library("program");
     dylib.add_object(&objects(corpus::PLAIN)[1]).expect("added");
     dylib.link().expect_err("the other file is missing");
     for object in &objects(corpus::PLAIN) {
         dylib.add_object(object).expect("added");
     }
     dylib.link().expect("linked");
-    dylib.keep_initial_data();
+    dylib.keep_initial_data().expect("added");
     let error = dylib.run_fresh(["program"]).expect_err("too late").to_string();
     assert!(error.contains("linked before keep_initial_data"), "{error}");
 }
@@ -155,26 +156,27 @@ fn one_parsed_object_is_linked_into_many_sessions_at_once() {
     const THREADS: usize = 3;
     let build = gcc(&["-O2"]);
     let (objects, due) = (objects(build), due(build));
-    let controllers: Vec<_> = (0..SESSIONS).map(|_| launch::controller()).collect();
+    let executors: Vec<_> = (0..SESSIONS).map(|_| launch::executor()).collect();
     let together = Barrier::new(SESSIONS * THREADS);
     thread::scope(|scope| {
-        for controller in &controllers {
+        for executor in &executors {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     together.wait();
+                    let process = executor.process().expect("alive");
                     for _ in 0..20 {
-                        let dylib = controller.create_dylib("program");
-                        dylib.keep_initial_data();
+                        let dylib = executor.library("program");
+                        dylib.keep_initial_data().expect("added");
                         for object in &objects {
                             dylib.add_object(object).expect("added");
                         }
-                        let tag = controller.register_handler(|_, _| Ok(()));
+                        let tag = process.register_handler(|_, _| Ok(()));
                         let args = ["program".to_owned(), tag.get().to_string()];
                         for _ in 0..2 {
                             assert_eq!(dylib.run_fresh(&args).expect("it returns"), due);
                         }
                         dylib.clear().expect("cleared");
-                        controller.remove_handler(tag);
+                        process.remove_handler(tag);
                     }
                 });
             }
@@ -202,10 +204,10 @@ fn implementations_may_be_chosen_while_a_first_run_begins() {
             }
         });
         let runs = scope.spawn(|| {
-            let tag = session.controller.register_handler(|_, _| Ok(())).get().to_string();
+            let tag = session.process.register_handler(|_, _| Ok(())).get().to_string();
             for _ in 0..LINKS {
-                let dylib = session.controller.create_dylib("program");
-                dylib.keep_initial_data();
+                let dylib = session.executor.library("program");
+                dylib.keep_initial_data().expect("added");
                 for object in objects(build).iter().chain([&large]) {
                     dylib.add_object(object).expect("added");
                 }

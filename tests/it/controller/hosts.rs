@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 
@@ -39,8 +39,8 @@ fn run_behind_setup(setup: &str, name: &str, body: impl FnOnce(PathBuf)) {
 }
 
 /// An object in an executor, and its function with this name.
-fn load(controller: &Controller, object: PathBuf, name: &str) -> ExecutorAddr {
-    let dylib = controller.create_dylib("crash");
+fn load(executor: &Executor, object: PathBuf, name: &str) -> ExecutorAddr {
+    let dylib = executor.library("crash");
     let file = std::fs::read(object).expect("just compiled");
     dylib.add_object(&ObjectFile::parse("crash.o", file).expect("an object")).expect("added");
     dylib.lookup(name).expect("linked")
@@ -106,9 +106,10 @@ fn a_status_that_was_collected_elsewhere_is_unknown() {
         // PIDFD_GET_INFO.
         alone::refuse(16, &[(1, 0xc040_ff0b)], 25);
         let launch = launch::builder();
-        let controller = launch.start().expect("an executor");
+        let executor = launch.start().expect("an executor");
+        let process = executor.process().expect("a process");
         // The kernel tells the status while the process ends; behind its end nothing does.
-        match controller.exit(9) {
+        match process.exit(9) {
             Ok(status) => assert_eq!(status, 9),
             Err(error) => {
                 let death = error.death().expect("it is gone");
@@ -118,9 +119,10 @@ fn a_status_that_was_collected_elsewhere_is_unknown() {
             }
         }
 
-        let controller = launch.start().expect("an executor");
-        let function = load(&controller, object, "store_to_nowhere");
-        let error = controller.call(function, &[]).expect_err("a crash");
+        let executor = launch.start().expect("an executor");
+        let process = executor.process().expect("a process");
+        let function = load(&executor, object, "store_to_nowhere");
+        let error = process.call(function, &[]).expect_err("a crash");
         let death = error.death().expect("it is gone");
         // The crash handler has told it before the kernel could.
         assert!(death.exit_status.is_none(), "{death:?}");
@@ -149,8 +151,8 @@ fn an_executor_inherits_what_it_is_meant_to() {
     run_behind_setup("exec 7</dev/null 9</dev/null; exec", name, |_| {
         let launch = launch::builder();
         let has = |launch: &ExecutorBuilder, number| {
-            let controller = launch.start().expect("an executor");
-            let file = std::fs::read_link(format!("/proc/{}/fd/{number}", controller.pid()));
+            let process = launch.start().expect("an executor").process().expect("an executor");
+            let file = std::fs::read_link(format!("/proc/{}/fd/{number}", process.pid()));
             file.is_ok_and(|file| file.as_os_str() == "/dev/null")
         };
         let is_here = |number| std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok();

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use farcall::controller::calls::StaticType;
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{Buffer, Controller, Dylib, Function, StaticType};
+use farcall::controller::region::Buffer;
+use farcall::controller::{Executor, Function, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr};
 use farcall_bench::{TinyObject, tiny_code};
@@ -29,27 +31,27 @@ fn object(name: &str, build: Build<'_>) -> ObjectFile {
     ObjectFile::parse(name, bytes).expect("an object")
 }
 
-fn link(controller: &Controller, name: &str, build: Build<'_>) -> Dylib {
-    let dylib = controller.create_dylib(name);
+fn link(executor: &Executor, name: &str, build: Build<'_>) -> Library {
+    let dylib = executor.library(name);
     dylib.add_object(&object(name, build)).expect("added");
     dylib
 }
 
-fn function<F: StaticType>(controller: &Controller, dylib: &Dylib, name: &str) -> Function<F> {
-    controller.function(dylib.lookup(name).expect("defined"))
+fn function<F: StaticType>(process: &Process, dylib: &Library, name: &str) -> Function<F> {
+    process.function(dylib.lookup(name).expect("defined"))
 }
 
 /// Links a function that returns `value`.
-fn constant(controller: &Controller, value: u64) -> Result<ExecutorAddr, Error> {
+fn constant(process: &Process, value: u64) -> Result<ExecutorAddr, Error> {
     let object = TinyObject::new().function("f", &tiny_code::constant(value));
-    let dylib = controller.create_dylib("a function");
+    let dylib = Executor::from(process).library("a function");
     dylib.add_object(&ObjectFile::parse("f.o", object.bytes())?)?;
     dylib.lookup("f")
 }
 
 /// The addresses of functions in the executor's memory.
-fn table(controller: &Controller, functions: &[Redirectable]) -> Buffer {
-    let mut table = controller.buffer(functions.len() as u64 * 8).expect("room");
+fn table(process: &Process, functions: &[Redirectable]) -> Buffer {
+    let mut table = process.buffer(functions.len() as u64 * 8).expect("room");
     for (at, function) in functions.iter().enumerate() {
         table.write(at * 8, &function.address().get().to_le_bytes());
     }
@@ -58,39 +60,40 @@ fn table(controller: &Controller, functions: &[Redirectable]) -> Buffer {
 
 #[test]
 fn each_lazy_function_is_compiled_once_for_eight_threads() {
-    let controller = launch::controller();
-    let dylib = link(&controller, "lazy.c", gcc(&["-O2"]));
-    let call_all = function::<CallAll>(&controller, &dylib, "call_all");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = link(&executor, "lazy.c", gcc(&["-O2"]));
+    let call_all = function::<CallAll>(&process, &dylib, "call_all");
     let compiled: Arc<Vec<_>> = Arc::new((0..FUNCTIONS).map(|_| AtomicUsize::new(0)).collect());
     let functions: Vec<_> = (0..FUNCTIONS)
         .map(|value| {
             let compiled = Arc::clone(&compiled);
-            let compile = move |controller: &Controller| {
+            let compile = move |process: &Process| {
                 let count = usize::try_from(value).map(|at| &compiled[at])?;
                 count.fetch_add(1, Ordering::Relaxed);
-                Ok(constant(controller, value * value)?)
+                Ok(constant(process, value * value)?)
             };
-            controller.create_lazy("square", compile).expect("room")
+            process.create_lazy("square", compile).expect("room")
         })
         .collect();
-    let table = table(&controller, &functions);
+    let table = table(&process, &functions);
     let due: u64 = (0..FUNCTIONS).map(|value| value * value).sum();
     // The posted calls go ahead of this one, and the lanes are opened.
-    assert_eq!(call_all.call(table.address(), 0, 0).expect("a result"), 0);
-    let before = controller.stats();
+    assert_eq!(call_all.call((table.address(), 0, 0)).expect("a result"), 0);
+    let before = process.stats();
     let calls: Vec<_> = (0..THREADS)
         .map(|number| {
             let (call_all, at) = (call_all.clone(), table.address());
             // In another order each, and all through the same ones at the start.
             let first = number * FUNCTIONS / THREADS / 16;
-            thread::spawn(move || call_all.call(at, FUNCTIONS, first).expect("a result"))
+            thread::spawn(move || call_all.call((at, FUNCTIONS, first)).expect("a result"))
         })
         .collect();
     for call in calls {
         assert_eq!(call.join().expect("no panic"), due);
     }
     assert!(compiled.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{compiled:?}");
-    let traffic = controller.stats();
+    let traffic = process.stats();
     assert_eq!(traffic.calls - before.calls, THREADS, "each was had with the call that asked");
     assert_eq!(traffic.round_trips - before.round_trips, THREADS);
 
@@ -98,28 +101,29 @@ fn each_lazy_function_is_compiled_once_for_eight_threads() {
     for function in &functions {
         assert_ne!(function.target(), ExecutorAddr::NULL);
     }
-    assert_eq!(call_all.call(table.address(), FUNCTIONS, 5).expect("a result"), due);
+    assert_eq!(call_all.call((table.address(), FUNCTIONS, 5)).expect("a result"), due);
     assert!(compiled.iter().all(|count| count.load(Ordering::Relaxed) == 1));
     functions[3].redirect(functions[4].target()).expect("alive");
-    assert_eq!(call_all.call(table.address(), FUNCTIONS, 0).expect("a result"), due - 9 + 16);
+    assert_eq!(call_all.call((table.address(), FUNCTIONS, 0)).expect("a result"), due - 9 + 16);
 }
 
 #[test]
 fn threads_of_the_program_have_functions_compiled_too() {
-    let controller = launch::controller();
-    let dylib = link(&controller, "lazy.c", gcc(&["-O2"]));
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = link(&executor, "lazy.c", gcc(&["-O2"]));
     let functions = [1, 10, 100].map(|value| {
-        let compile = move |controller: &Controller| Ok(constant(controller, value)?);
-        controller.create_lazy("power", compile).expect("room")
+        let compile = move |process: &Process| Ok(constant(process, value)?);
+        process.create_lazy("power", compile).expect("room")
     });
-    let table = table(&controller, &functions);
+    let table = table(&process, &functions);
     type OnThread = extern "C" fn(ExecutorAddr, u64) -> u64;
-    let call_all = function::<OnThread>(&controller, &dylib, "call_all_on_thread");
-    assert_eq!(call_all.call(table.address(), 3).expect("a result"), 111);
+    let call_all = function::<OnThread>(&process, &dylib, "call_all_on_thread");
+    assert_eq!(call_all.call((table.address(), 3)).expect("a result"), 111);
 
-    let missing = controller.create_lazy("missing", |_| Err("there is none".into())).expect("room");
-    let table = self::table(&controller, &[missing]);
-    let sum = call_all.call(table.address(), 1).expect("only that thread ends");
+    let missing = process.create_lazy("missing", |_| Err("there is none".into())).expect("room");
+    let table = self::table(&process, &[missing]);
+    let sum = call_all.call((table.address(), 1)).expect("only that thread ends");
     assert_eq!(sum, u64::MAX);
 }
 
@@ -128,45 +132,47 @@ fn all_arguments_are_what_they_were() {
     if !std::arch::is_x86_feature_detected!("avx") {
         return;
     }
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let build = gcc(&["-O2", "-mavx"]);
-    let dylib = link(&controller, "lazy_vectors.c", build);
+    let dylib = link(&executor, "lazy_vectors.c", build);
     type CallVectors = extern "C" fn(ExecutorAddr) -> f64;
-    let call = function::<CallVectors>(&controller, &dylib, "call_vectors");
+    let call = function::<CallVectors>(&process, &dylib, "call_vectors");
     let vectors = dylib.lookup("vectors").expect("defined");
-    let due = call.call(vectors).expect("a result");
+    let due = call.call((vectors,)).expect("a result");
     assert!(due.is_normal());
-    let later = controller.create_lazy("vectors", move |controller| {
+    let later = process.create_lazy("vectors", move |process| {
         // The compiling closure uses such registers as well.
-        let twice = controller.create_dylib("another");
+        let twice = Executor::from(process).library("another");
         twice.add_object(&object("lazy_vectors.c", gcc(&["-O3", "-mavx"])))?;
         Ok(twice.lookup("vectors")?)
     });
     let later = later.expect("room");
-    assert_eq!(call.call(later.address()).expect("a result"), due, "the first time");
-    assert_eq!(call.call(later.address()).expect("a result"), due, "and then");
+    assert_eq!(call.call((later.address(),)).expect("a result"), due, "the first time");
+    assert_eq!(call.call((later.address(),)).expect("a result"), due, "and then");
 
     // Sixteen numbers in registers and on the stack, and how many of them are in vector registers.
-    let typed = link(&controller, "typed.c", gcc(&["-O2"]));
+    let typed = link(&executor, "typed.c", gcc(&["-O2"]));
     let real = typed.lookup("sum_of").expect("defined");
-    let later = controller.create_lazy("sum_of", move |_| Ok(real)).expect("room");
-    let sum_of = controller.function::<extern "C" fn(i32, f64, f64) -> f64>(later.address());
-    assert_eq!(sum_of.call(2, 1.5, 2.0).expect("a result"), 3.5);
+    let later = process.create_lazy("sum_of", move |_| Ok(real)).expect("room");
+    let sum_of = process.function::<extern "C" fn(i32, f64, f64) -> f64>(later.address());
+    assert_eq!(sum_of.call((2, 1.5, 2.0)).expect("a result"), 3.5);
 }
 
 #[test]
 fn a_failed_compilation_fails_the_call_alone() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let fails = Arc::new(AtomicUsize::new(3));
     let left = Arc::clone(&fails);
-    let later = controller.create_lazy("later", move |controller| {
+    let later = process.create_lazy("later", move |process| {
         match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
             Ok(left) => Err(format!("{left} more to come").into()),
-            Err(_) => Ok(constant(controller, 7)?),
+            Err(_) => Ok(constant(process, 7)?),
         }
     });
     let later = later.expect("room");
-    let pid = controller.pid();
+    let pid = process.pid();
     type Outer = extern "C" fn(ExecutorAddr) -> u64;
     let builds = [
         gcc(&["-O2"]),
@@ -175,44 +181,46 @@ fn a_failed_compilation_fails_the_call_alone() {
         gcc(&["-O2", "-fno-exceptions", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]),
     ];
     for (turn, (build, due)) in builds.into_iter().zip([3, 3, 0]).enumerate() {
-        let dylib = link(&controller, "lazy_unwind.cpp", build);
-        let outer = function::<Outer>(&controller, &dylib, "outer");
-        let error = outer.call(later.address()).expect_err("there is none").to_string();
+        let dylib = link(&executor, "lazy_unwind.cpp", build);
+        let outer = function::<Outer>(&process, &dylib, "outer");
+        let error = outer.call((later.address(),)).expect_err("there is none").to_string();
         let why = format!("compiling later: {} more to come", 3 - turn);
         assert!(error.contains(&why), "{error}");
-        let count = function::<extern "C" fn() -> i64>(&controller, &dylib, "how_many_destroyed");
-        assert_eq!(count.call().expect("the process lives"), due, "{build:?}");
+        let count = function::<extern "C" fn() -> i64>(&process, &dylib, "how_many_destroyed");
+        assert_eq!(count.call(()).expect("the process lives"), due, "{build:?}");
     }
     // As a wrapper function, called directly.
     fails.store(1, Ordering::Relaxed);
-    let error = controller.call(later.address(), &[]).expect_err("there is none");
+    let error = process.call(later.address(), &[]).expect_err("there is none");
     assert!(
         error.kind() == ErrorKind::Remote && error.to_string().contains("more to come"),
         "{error}"
     );
-    let value = controller.call(later.address(), &[]).expect("now there is one");
-    assert_eq!((number(&value), controller.pid()), (7, pid));
+    let value = process.call(later.address(), &[]).expect("now there is one");
+    assert_eq!((number(&value), process.pid()), (7, pid));
 
-    let dylib = link(&controller, "lazy_unwind.cpp", gcc(&["-O2"]));
-    let outer = function::<Outer>(&controller, &dylib, "outer");
-    assert_eq!(outer.call(later.address()).expect("a result"), 9);
-    let panics = controller.create_lazy("panics", |_| panic!("no compiler today")).expect("room");
-    let catches = function::<Outer>(&controller, &dylib, "catches");
-    assert_eq!(catches.call(panics.address()).expect("it goes on"), 99);
-    let error = outer.call(panics.address()).expect_err("there is none").to_string();
+    let dylib = link(&executor, "lazy_unwind.cpp", gcc(&["-O2"]));
+    let outer = function::<Outer>(&process, &dylib, "outer");
+    assert_eq!(outer.call((later.address(),)).expect("a result"), 9);
+    let panics = process.create_lazy("panics", |_| panic!("no compiler today")).expect("room");
+    let catches = function::<Outer>(&process, &dylib, "catches");
+    assert_eq!(catches.call((panics.address(),)).expect("it goes on"), 99);
+    let error = outer.call((panics.address(),)).expect_err("there is none").to_string();
     assert!(error.contains("no compiler today"), "{error}");
-    let null = controller.create_lazy("null", |_| Ok(ExecutorAddr::NULL)).expect("room");
-    assert!(outer.call(null.address()).expect_err("nothing is there").kind() == ErrorKind::Remote);
+    let null = process.create_lazy("null", |_| Ok(ExecutorAddr::NULL)).expect("room");
+    assert!(
+        outer.call((null.address(),)).expect_err("nothing is there").kind() == ErrorKind::Remote
+    );
 }
 
 #[test]
 fn main_fails_and_is_run_again() {
-    let controller = launch::controller();
-    let program = controller.create_dylib("program");
+    let executor = launch::executor();
+    let program = executor.library("program");
     let tries = AtomicUsize::new(0);
-    let compile = move |controller: &Controller| match tries.fetch_add(1, Ordering::Relaxed) {
+    let compile = move |process: &Process| match tries.fetch_add(1, Ordering::Relaxed) {
         0 => Err("not yet".into()),
-        _ => Ok(constant(controller, 42)?),
+        _ => Ok(constant(process, 42)?),
     };
     program.create_lazy("later", compile).expect("room");
     program.add_object(&object("lazy.c", gcc(&["-O2"]))).expect("added");
@@ -224,49 +232,51 @@ fn main_fails_and_is_run_again() {
 /// Nested: the handler's call fails, the handler knows it, and what called the handler goes on.
 #[test]
 fn only_the_innermost_call_fails() {
-    let controller = launch::controller();
-    let missing = controller.create_lazy("missing", |_| Err("none".into())).expect("room");
-    let calls_back = link(&controller, "calls_back.c", gcc(&["-O2"]));
-    let (weak, missing_at) = (controller.downgrade(), missing.address());
-    let tag = controller.register_handler(move |_, result| {
-        let controller = weak.upgrade().ok_or("over")?;
-        let error = controller.call(missing_at, &[]).expect_err("there is none");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let missing = process.create_lazy("missing", |_| Err("none".into())).expect("room");
+    let calls_back = link(&executor, "calls_back.c", gcc(&["-O2"]));
+    let (weak, missing_at) = (process.downgrade(), missing.address());
+    let tag = process.register_handler(move |_, result| {
+        let process = weak.upgrade().ok_or("over")?;
+        let error = process.call(missing_at, &[]).expect_err("there is none");
         result.push(u8::from(error.to_string().contains("compiling missing: none")));
         Ok(())
     });
     let back = calls_back.lookup("back").expect("defined");
-    assert_eq!(controller.call(back, &tag.get().to_le_bytes()).expect("it goes on"), [1]);
+    assert_eq!(process.call(back, &tag.get().to_le_bytes()).expect("it goes on"), [1]);
 
     let itself = Arc::new(std::sync::OnceLock::new());
     let own = Arc::clone(&itself);
-    let later = controller.create_lazy("itself", move |controller| {
+    let later = process.create_lazy("itself", move |process| {
         let own: &ExecutorAddr = own.get().ok_or("too early")?;
-        controller.call(*own, &[])?;
+        process.call(*own, &[])?;
         Ok(*own)
     });
     itself.set(later.expect("room").address()).expect("once");
-    let error = controller.call(*itself.get().expect("set"), &[]).expect_err("it needs itself");
+    let error = process.call(*itself.get().expect("set"), &[]).expect_err("it needs itself");
     assert!(error.to_string().contains("was called while it was compiled"), "{error}");
 }
 
 #[test]
 fn removed_functions_are_gone_and_the_session_ends() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let value = Arc::new(());
     let kept = Arc::clone(&value);
-    let one = controller.create_lazy("one", move |controller| {
+    let one = process.create_lazy("one", move |process| {
         let _kept = &kept;
-        Ok(constant(controller, 1)?)
+        Ok(constant(process, 1)?)
     });
     let one = one.expect("room");
     let address = one.address();
     assert_eq!(Arc::strong_count(&value), 2);
     one.remove();
     assert_eq!(Arc::strong_count(&value), 1, "nothing of it is left");
-    let again = controller.create_lazy("two", |controller| Ok(constant(controller, 2)?));
+    let again = process.create_lazy("two", |process| Ok(constant(process, 2)?));
     assert_eq!(again.expect("room").address(), address);
-    assert_eq!(number(&controller.call(address, &[]).expect("a result")), 2);
-    let weak = controller.downgrade();
-    drop(controller);
+    assert_eq!(number(&process.call(address, &[]).expect("a result")), 2);
+    let weak = process.downgrade();
+    drop((process, executor));
     assert!(weak.upgrade().is_none(), "no function keeps the session alive");
 }

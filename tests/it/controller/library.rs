@@ -1,6 +1,6 @@
 //! The library as a JIT author uses it: launch, link, look up, call, remove.
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{ExecutorBuilder, Library, Process};
 use farcall::link::{Archive, ObjectFile};
 use farcall::{ErrorKind, ExecutorAddr, PerProt};
 use farcall_bench::{TinyObject, tiny_code};
@@ -13,17 +13,18 @@ fn constant(name: &str, value: u64) -> ObjectFile {
     launch::tiny_object(&TinyObject::new().function(name, &tiny_code::constant(value)))
 }
 
-fn call(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
+fn call(process: &Process, dylib: &Library, name: &str) -> u64 {
     let function = dylib.lookup(name).expect("defined");
-    let result = controller.call(function, &[0; 16]).expect("a result");
+    let result = process.call(function, &[0; 16]).expect("a result");
     u64::from_le_bytes(result.try_into().expect("8 bytes"))
 }
 
 #[test]
 fn functions_are_called_with_bytes_and_answer_bytes() {
-    let controller = launch::controller();
-    assert!(controller.triple().starts_with("x86_64"), "{}", controller.triple());
-    let dylib = controller.create_dylib("d");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    assert!(process.triple().starts_with("x86_64"), "{}", process.triple());
+    let dylib = executor.library("d");
     dylib
         .add_object(&launch::tiny_object(&TinyObject::new().function("add", tiny_code::ADD)))
         .expect("added");
@@ -32,11 +33,11 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
     for number in 0..10_000_u64 {
         sum.clear();
         let args = [number.to_le_bytes(), 7_u64.to_le_bytes()].concat();
-        controller.call_into(add, &args, &mut sum).expect("a result");
+        process.call_into(add, &args, &mut sum).expect("a result");
         assert_eq!(sum, (number + 7).to_le_bytes());
     }
     let large = [1_u64.to_le_bytes(), 2_u64.to_le_bytes()].concat().repeat(1 << 16);
-    let result = controller.call(add, &large).expect("a megabyte travels");
+    let result = process.call(add, &large).expect("a megabyte travels");
     assert_eq!(result, 3_u64.to_le_bytes());
 }
 
@@ -44,40 +45,43 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
 #[test]
 fn a_dylib_finds_functions_of_libraries_that_it_opened() {
     type Root = extern "C" fn(f64) -> f64;
-    let controller = launch::controller();
-    let maths = controller.create_dylib("maths");
-    maths.add_library("libm.so.6");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let maths = executor.library("maths");
+    maths.add_library("libm.so.6").expect("added");
     for _ in 0..2 {
-        let root = maths.function::<Root>("cbrt").expect("found").call(27.0).expect("a result");
+        let root =
+            maths.function::<Root>("cbrt").bind().expect("found").call((27.0,)).expect("a result");
         assert!((root - 3.0).abs() < 1e-12, "{root}");
     }
     let error = maths.lookup("no_such_function").expect_err("missing");
     assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
     assert_eq!(error.symbols(), ["no_such_function"]);
-    let other = controller.create_dylib("other");
+    let other = executor.library("other");
     assert_eq!(other.lookup("cbrt").expect_err("no library").kind(), ErrorKind::SymbolsNotFound);
 
     maths.add_object(&constant("cbrt", 7)).expect("an own definition");
-    assert_eq!(call(&controller, &maths, "cbrt"), 7);
+    assert_eq!(call(&process, &maths, "cbrt"), 7);
     maths.clear().expect("cleared");
     assert_eq!(maths.lookup("cbrt").expect_err("forgotten").kind(), ErrorKind::SymbolsNotFound);
 
-    let absent = controller.create_dylib("absent");
-    absent.add_library("libno_such_library.so");
+    let absent = executor.library("absent");
+    absent.add_library("libno_such_library.so").expect("added");
     let error = absent.lookup("cbrt").expect_err("no such library").to_string();
     assert!(error.contains("libno_such_library.so"), "{error}");
 }
 
 #[test]
 fn a_look_up_in_a_dead_session_is_an_error() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("dead");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("dead");
     dylib.define("address", ExecutorAddr::new(0x1000)).expect("defined");
     dylib.add_object(&constant("value", 7)).expect("added");
     assert_eq!(dylib.lookup("address").expect("alive").get(), 0x1000);
-    assert_eq!(call(&controller, &dylib, "value"), 7);
-    controller.kill_handle().kill();
-    assert!(controller.process_info().expect_err("dead").death().is_some());
+    assert_eq!(call(&process, &dylib, "value"), 7);
+    process.kill();
+    assert!(process.process_info().expect_err("dead").death().is_some());
     for name in ["address", "value", "nowhere"] {
         let error = dylib.lookup(name).expect_err("dead");
         assert_eq!(error.kind(), ErrorKind::Died, "{name}: {error}");
@@ -87,24 +91,25 @@ fn a_look_up_in_a_dead_session_is_an_error() {
 
 #[test]
 fn hidden_names_are_seen_by_links_of_their_dylib_only() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     for build in [corpus::PLAIN, corpus::gcc(&["-O2", "-fPIC"]), corpus::LOW] {
         let objects = ["hidden_first.c", "hidden_second.c"].map(|name| {
             let file = std::fs::read(corpus::object(name, build)).expect("compiled");
             ObjectFile::parse(name, file).expect("an object")
         });
-        let dylib = controller.create_dylib("d");
+        let dylib = executor.library("d");
         for object in &objects {
             dylib.add_object(object).expect("added");
             dylib.link().expect("linked");
         }
-        assert_eq!(call(&controller, &dylib, "second"), 0x0107_0606);
-        assert_eq!(call(&controller, &dylib, "second"), 0x0107_0707);
+        assert_eq!(call(&process, &dylib, "second"), 0x0107_0606);
+        assert_eq!(call(&process, &dylib, "second"), 0x0107_0707);
         assert!(dylib.lookup("hidden_next").is_err(), "it is not for who looks it up");
         let again = dylib.add_object(&objects[0]).expect_err("its names are there");
         assert!(again.to_string().contains("is defined in d already"), "{again}");
 
-        let other = controller.create_dylib("other");
+        let other = executor.library("other");
         other.add_object(&objects[1]).expect("added");
         let error = other.link().expect_err("they are hidden").to_string();
         assert!(error.contains("hidden_next"), "{error}");
@@ -119,9 +124,9 @@ fn a_later_link_takes_no_second_copy_of_an_archives_member() {
     let first = corpus::object("hidden_first.c", corpus::PLAIN);
     let file = std::fs::read(corpus::archive("hidden", &[first])).expect("just made");
     let archive = Archive::parse("libhidden.a", file).expect("an archive");
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("d");
-    dylib.add_archive(&archive);
+    let executor = launch::executor();
+    let dylib = executor.library("d");
+    dylib.add_archive(&archive).expect("added");
     for (name, target, objects) in [("f", "first_shared", 2), ("g", "hidden_next", 1)] {
         // jmp target
         let caller = TinyObject::new().function(name, &[0xe9, 0, 0, 0, 0]).call_at(1, target);
@@ -134,11 +139,12 @@ fn a_later_link_takes_no_second_copy_of_an_archives_member() {
 fn one_object_is_lent_to_many_dylibs_and_executors() {
     let shared = constant("f", 5);
     for _ in 0..2 {
-        let controller = launch::controller();
-        let dylibs = ["a", "b"].map(|name| controller.create_dylib(name));
+        let executor = launch::executor();
+        let process = executor.process().expect("a process");
+        let dylibs = ["a", "b"].map(|name| executor.library(name));
         for dylib in &dylibs {
             dylib.add_object(&shared).expect("added");
-            assert_eq!(call(&controller, dylib, "f"), 5);
+            assert_eq!(call(&process, dylib, "f"), 5);
         }
         assert_ne!(dylibs[0].lookup("f").expect("a"), dylibs[1].lookup("f").expect("b"));
     }
@@ -146,24 +152,26 @@ fn one_object_is_lent_to_many_dylibs_and_executors() {
 
 #[test]
 fn a_later_link_refers_to_an_earlier_one() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("d");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("d");
     dylib.add_object(&constant("f", 6)).expect("added");
     dylib.link().expect("linked");
     // jmp f
     let caller = TinyObject::new().function("g", &[0xe9, 0, 0, 0, 0]).call_at(1, "f");
     dylib.add_object(&launch::tiny_object(&caller)).expect("added");
-    assert_eq!(call(&controller, &dylib, "g"), 6);
+    assert_eq!(call(&process, &dylib, "g"), 6);
 
     let error = dylib.add_object(&constant("f", 7)).expect_err("f is there already");
     assert!(error.is_link() && error.to_string().contains('f'), "{error}");
-    assert_eq!(call(&controller, &dylib, "g"), 6, "what was linked stays");
+    assert_eq!(call(&process, &dylib, "g"), 6, "what was linked stays");
 }
 
 #[test]
 fn all_undefined_symbols_are_named() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("needy");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("needy");
     let code = [0xe8, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3];
     let needy = TinyObject::new().function("f", &code).call_at(1, "nobody").call_at(6, "no_one");
     dylib.add_object(&launch::tiny_object(&needy)).expect("added");
@@ -174,18 +182,19 @@ fn all_undefined_symbols_are_named() {
     let error = dylib.lookup("f").expect_err("forgotten");
     assert_eq!(error.symbols(), ["f"]);
     dylib.add_object(&constant("f", 1)).expect("the dylib is still of use");
-    assert_eq!(call(&controller, &dylib, "f"), 1);
+    assert_eq!(call(&process, &dylib, "f"), 1);
 }
 
 #[test]
 fn removed_code_makes_room_at_once() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let mut first = None;
     for version in 0..100 {
-        let dylib = controller.create_dylib("d");
+        let dylib = executor.library("d");
         dylib.add_object(&constant("f", version)).expect("added");
         let address = dylib.lookup("f").expect("defined");
-        assert_eq!(call(&controller, &dylib, "f"), version, "never an earlier version");
+        assert_eq!(call(&process, &dylib, "f"), version, "never an earlier version");
         assert_eq!(*first.get_or_insert(address), address, "the same pages again");
         dylib.clear().expect("cleared");
         assert!(dylib.lookup("f").is_err());
@@ -194,62 +203,65 @@ fn removed_code_makes_room_at_once() {
 
 #[test]
 fn finalizing_without_actions_sends_nothing() {
-    let controller = launch::controller();
-    let before = controller.stats();
-    let dylib = controller.create_dylib("d");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let before = process.stats();
+    let dylib = executor.library("d");
     dylib.add_object(&constant("f", 1)).expect("added");
     let report = dylib.link().expect("linked");
     dylib.clear().expect("cleared");
-    assert_eq!(controller.stats(), before);
+    assert_eq!(process.stats(), before);
     assert_eq!(report.objects, 1);
 }
 
 #[test]
 fn memory_in_flight_is_freed_by_its_drop_finalized_memory_not() {
-    let controller = launch::controller();
-    let before = controller.stats();
-    let place = || next(&controller);
+    let process = launch::process();
+    let before = process.stats();
+    let place = || next(&process);
     let base = place();
     assert_eq!(place(), base, "it was dropped");
     let memory = [(); 3].map(|()| {
-        controller.allocate(PerProt { code: 1, constants: 1, data: 1 }).expect("room").finalize()
+        process.allocate(PerProt { code: 1, constants: 1, data: 1 }).expect("room").finalize()
     });
     assert_eq!(memory[0].address(), base[0]);
     assert_ne!(place(), base);
-    controller.deallocate(memory).expect("all three");
+    process.deallocate(memory).expect("all three");
     assert_eq!(place(), base);
-    let nothing = controller.allocate(PerProt::default()).expect("no room is needed").finalize();
+    let nothing = process.allocate(PerProt::default()).expect("no room is needed").finalize();
     assert!(nothing.address().is_null());
-    controller.deallocate([nothing]).expect("nothing to give back");
-    assert_eq!(controller.stats(), before, "no message");
+    process.deallocate([nothing]).expect("nothing to give back");
+    assert_eq!(process.stats(), before, "no message");
 }
 
 #[test]
 fn finalized_memory_that_is_dropped_is_caught_in_debug_builds() {
-    let controller = launch::controller();
+    let process = launch::process();
     let memory =
-        controller.allocate(PerProt { code: 1, ..PerProt::default() }).expect("room").finalize();
+        process.allocate(PerProt { code: 1, ..PerProt::default() }).expect("room").finalize();
     let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(memory)));
     assert_eq!(dropped.is_err(), cfg!(debug_assertions));
-    drop(controller.allocate(PerProt::default()).expect("no room is needed").finalize());
+    drop(process.allocate(PerProt::default()).expect("no room is needed").finalize());
 }
 
 #[test]
 fn a_foreign_function_of_the_contract_is_an_error() {
-    let controller = launch::controller();
-    let error = controller.call(farcall::ExecutorAddr::NULL, &[]).expect_err("nothing there");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let error = process.call(farcall::ExecutorAddr::NULL, &[]).expect_err("nothing there");
     assert!(error.kind() == ErrorKind::Remote, "{error:?}");
-    let dylib = controller.create_dylib("d");
+    let dylib = executor.library("d");
     dylib.add_object(&constant("f", 3)).expect("added");
-    assert_eq!(call(&controller, &dylib, "f"), 3, "the session goes on");
+    assert_eq!(call(&process, &dylib, "f"), 3, "the session goes on");
 }
 
 #[test]
 fn a_crash_names_the_function_and_a_new_executor_works() {
     let poke =
         launch::tiny_object(&TinyObject::new().function("poke", &tiny_code::poke(0xdad_beef)));
-    let first = launch::controller();
-    let dylib = first.create_dylib("d");
+    let executor = launch::executor();
+    let first = executor.process().expect("a process");
+    let dylib = executor.library("d");
     dylib.add_object(&poke).expect("added");
     let function = dylib.lookup("poke").expect("defined");
     let error = first.call(function, &[]).expect_err("it crashes");
@@ -263,22 +275,23 @@ fn a_crash_names_the_function_and_a_new_executor_works() {
     }
     assert!(dylib.clear().is_ok(), "nothing was registered, so nobody has to be told");
 
-    let second = launch::controller();
-    let dylib = second.create_dylib("d");
+    let second = launch::executor();
+    let dylib = second.library("d");
     dylib.add_object(&constant("f", 9)).expect("added");
-    assert_eq!(call(&second, &dylib, "f"), 9);
+    assert_eq!(call(&second.process().expect("alive"), &dylib, "f"), 9);
 }
 
 #[test]
 fn a_killed_executor_ends_the_call_that_waits() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("d");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("d");
     // jmp to itself
     let spin = launch::tiny_object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
     dylib.add_object(&spin).expect("added");
     let function = dylib.lookup("spin").expect("defined");
-    let killer = controller.kill_handle();
-    let clone = controller.clone();
+    let killer = process.downgrade();
+    let clone = process.clone();
     let caller = std::thread::spawn(move || clone.call(function, &[]));
     std::thread::sleep(std::time::Duration::from_millis(20));
     killer.kill();
@@ -288,47 +301,49 @@ fn a_killed_executor_ends_the_call_that_waits() {
 
 #[test]
 fn a_closed_session_ends_every_call_that_waits() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("d");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("d");
     let spin = launch::tiny_object(&TinyObject::new().function("spin", &[0xeb, 0xfe]));
     dylib.add_object(&spin).expect("added");
     let function = dylib.lookup("spin").expect("defined");
     let (sender, receiver) = std::sync::mpsc::channel();
-    controller.on_death(move |error| _ = sender.send(error)).expect("a thread");
-    let pending = controller.pipeline().expect("a pipeline").submit(function, &[]).expect("sent");
+    process.on_death(move |error| _ = sender.send(error)).expect("a thread");
+    let pending = process.pipeline().expect("a pipeline").submit(function, &[]).expect("sent");
     let callers: Vec<_> = (0..8)
         .map(|_| {
-            let clone = controller.clone();
+            let clone = process.clone();
             std::thread::spawn(move || clone.call(function, &[]))
         })
         .collect();
     std::thread::sleep(std::time::Duration::from_millis(50));
-    assert!(!controller.has_ended() && controller.death().is_none());
-    controller.close();
-    assert_eq!(controller.pid(), 0, "the process has ended");
+    assert!(!process.has_ended() && process.death().is_none());
+    process.close();
+    assert_eq!(process.pid(), 0, "the process has ended");
     for caller in callers {
         let error = caller.join().expect("no panic").expect_err("closed");
         assert_eq!(error.kind(), ErrorKind::Disconnected, "{error}");
     }
     let later = [
         pending.wait().expect_err("closed"),
-        controller.call(function, &[]).expect_err("closed"),
+        process.call(function, &[]).expect_err("closed"),
         dylib.lookup("spin").expect_err("closed"),
-        controller.exit(0).expect_err("closed"),
+        process.exit(0).expect_err("closed"),
     ];
     for error in later {
         assert_eq!(error.to_string().matches("the session was closed").count(), 1, "{error}");
         assert_eq!(error.kind(), ErrorKind::Disconnected, "{error}");
     }
-    assert!(controller.has_ended() && controller.death().is_none(), "it was closed");
-    controller.close();
+    assert!(process.has_ended() && process.death().is_none(), "it was closed");
+    process.close();
     assert!(receiver.recv().is_err(), "a close is no death");
 }
 
 #[test]
 fn tags_without_a_handler_have_one_for_all() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("d");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("d");
     let ask = ObjectFile::parse(
         "ask.o",
         std::fs::read(corpus::object("controlled.c", corpus::PLAIN)).expect("compiled"),
@@ -336,7 +351,7 @@ fn tags_without_a_handler_have_one_for_all() {
     dylib.add_object(&ask.expect("an object")).expect("added");
     dylib.define("host_scale", ExecutorAddr::new(0x10)).expect("defined");
     let ask = dylib.lookup("ask").expect("defined");
-    let call = |tag: u64, args: &[u8]| controller.call(ask, &[&tag.to_le_bytes(), args].concat());
+    let call = |tag: u64, args: &[u8]| process.call(ask, &[&tag.to_le_bytes(), args].concat());
     let error = call(7 << 40, b"one").expect_err("no handler");
     assert!(
         error.to_string().contains("no handler is registered for tag 0x70000000000"),
@@ -347,17 +362,17 @@ fn tags_without_a_handler_have_one_for_all() {
         result.extend_from_slice(&tag.to_le_bytes());
         Ok(())
     };
-    controller.handle_other_tags(other).expect("the first");
+    process.handle_other_tags(other).expect("the first");
     assert_eq!(
         call(7 << 40, b"one").expect("answered"),
         [&b"eno"[..], &(7_u64 << 40).to_le_bytes()].concat()
     );
-    let own = controller.register_handler(|_, result| {
+    let own = process.register_handler(|_, result| {
         result.extend_from_slice(b"own");
         Ok(())
     });
     assert_eq!(call(own.get(), b"").expect("answered"), b"own");
-    let error = controller.handle_other_tags(other).expect_err("the second");
+    let error = process.handle_other_tags(other).expect_err("the second");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 }
 
@@ -371,8 +386,8 @@ fn an_executor_that_cannot_start_is_an_error() {
 }
 
 /// The answer of a wrapper function of `low_wrapper.c`.
-fn low_address(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
-    let address = call(controller, dylib, name);
+fn low_address(process: &Process, dylib: &Library, name: &str) -> u64 {
+    let address = call(process, dylib, name);
     assert!(address < 1 << 31, "{name} says {address:#x}");
     address
 }
@@ -381,22 +396,23 @@ fn low_address(controller: &Controller, dylib: &Dylib, name: &str) -> u64 {
 fn code_with_32_bit_addresses_lies_low_beside_near_code() {
     let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
     let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let mut trips = Vec::new();
     let mut places = std::collections::HashSet::new();
     for version in 0..200 {
-        let before = controller.stats().round_trips;
-        let dylib = controller.create_dylib("low");
+        let before = process.stats().round_trips;
+        let dylib = executor.library("low");
         dylib.add_object(&low).expect("added");
         dylib.link().expect("linked");
-        trips.push(controller.stats().round_trips - before);
-        let near = controller.create_dylib("near");
+        trips.push(process.stats().round_trips - before);
+        let near = executor.library("near");
         near.add_object(&constant("f", version)).expect("added");
-        let counter = low_address(&controller, &dylib, "low_count");
-        assert_eq!(low_address(&controller, &dylib, "low_count"), counter);
-        let stdout = low_address(&controller, &dylib, "low_stdout");
+        let counter = low_address(&process, &dylib, "low_count");
+        assert_eq!(low_address(&process, &dylib, "low_count"), counter);
+        let stdout = low_address(&process, &dylib, "low_stdout");
         places.insert((counter, stdout));
-        assert_eq!(call(&controller, &near, "f"), version);
+        assert_eq!(call(&process, &near, "f"), version);
         assert!(near.lookup("f").expect("defined").get() > 1 << 32);
         assert!(dylib.lookup("low_count").expect("defined").get() < 1 << 31);
         near.clear().expect("cleared");
@@ -410,34 +426,53 @@ fn code_with_32_bit_addresses_lies_low_beside_near_code() {
 fn code_added_to_low_code_lies_low_too() {
     let file = std::fs::read(corpus::object("low_wrapper.c", corpus::LOW)).expect("compiled");
     let low = ObjectFile::parse("low_wrapper.o", file).expect("an object");
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("low");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("low");
     dylib.add_object(&low).expect("added");
     dylib.link().expect("linked");
     // jmp low_count
     let later = TinyObject::new().function("later", &[0xe9, 0, 0, 0, 0]).call_at(1, "low_count");
     dylib.add_object(&launch::tiny_object(&later)).expect("added");
     assert!(dylib.lookup("later").expect("defined").get() < 1 << 31);
-    low_address(&controller, &dylib, "later");
+    low_address(&process, &dylib, "later");
 }
 
 #[test]
 fn near_code_follows_a_variable_that_low_code_has_had_moved() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let link = |name: &str, build| {
         let file = std::fs::read(corpus::object("low_wrapper.c", build)).expect("compiled");
-        let dylib = controller.create_dylib(name);
+        let dylib = executor.library(name);
         dylib.add_object(&ObjectFile::parse(name, file).expect("an object")).expect("added");
         dylib.link().expect("linked");
         dylib
     };
     let before = link("before", corpus::PLAIN);
-    assert!(call(&controller, &before, "low_stdout") > 1 << 32, "the library's own");
+    assert!(call(&process, &before, "low_stdout") > 1 << 32, "the library's own");
     let low = link("low", corpus::LOW);
-    let stdout = low_address(&controller, &low, "low_stdout");
+    let stdout = low_address(&process, &low, "low_stdout");
     let after = link("after", corpus::PLAIN);
-    assert_eq!(low_address(&controller, &after, "low_stdout"), stdout);
+    assert_eq!(low_address(&process, &after, "low_stdout"), stdout);
     let wide = link("wide", corpus::gcc(&["-O2", "-fPIC"]));
-    assert_eq!(low_address(&controller, &wide, "low_stdout"), stdout);
+    assert_eq!(low_address(&process, &wide, "low_stdout"), stdout);
     assert!(wide.lookup("low_count").expect("defined").get() > 1 << 32, "it reaches everything");
+}
+
+#[test]
+fn a_refused_object_leaves_the_library_as_it_was() {
+    let executor = launch::executor();
+    let library = executor.library("d");
+    library.define_handler("handled", |number: i64| number + 1).expect("defined");
+    library.add_object(&constant("linked", 1)).expect("added");
+    library.link().expect("linked");
+    library.add_object(&constant("first", 7)).expect("added");
+    for name in ["first", "linked", "handled"] {
+        let error = library.add_object(&constant(name, 8)).expect_err("there is one");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    library.add_object(&constant("second", 9)).expect("added");
+    let process = executor.process().expect("a process");
+    assert_eq!(["linked", "first", "second"].map(|name| call(&process, &library, name)), [1, 7, 9]);
 }

@@ -20,7 +20,7 @@ fn error_of(program: impl Into<PathBuf>) -> Error {
     let started = ExecutorBuilder::new().program(program).start();
     // It may end behind its first word.
     started
-        .and_then(|controller| controller.call(ExecutorAddr::new(0), &[]))
+        .and_then(|executor| executor.process()?.call(ExecutorAddr::new(0), &[]))
         .expect_err("no executor")
 }
 

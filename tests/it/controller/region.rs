@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
 use std::time::Duration;
 
-use farcall::controller::{Access, Controller, Dylib, HeapBlock, Region, RegionHeap};
+use farcall::controller::region::{Access, HeapBlock, Region, RegionHeap};
+use farcall::controller::{CallOptions, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::types::{Declarations, Value};
 use farcall::{ErrorKind, ExecutorAddr};
@@ -22,29 +23,30 @@ use crate::testkit::process::until;
 
 /// An executor with `region.c` linked.
 struct Linked {
-    controller: Controller,
-    dylib: Dylib,
+    process: Process,
+    dylib: Library,
 }
 
 impl Linked {
     fn start() -> Self {
-        let controller = launch::controller();
-        let dylib = controller.create_dylib("region");
+        let executor = launch::executor();
+        let dylib = executor.library("region");
         let file = fs::read(corpus::object("region.c", PLAIN)).expect("just compiled");
         dylib.add_object(&ObjectFile::parse("region.o", file).expect("an object")).expect("added");
-        Self { controller, dylib }
+        let process = executor.process().expect("a process");
+        Self { process, dylib }
     }
 
     /// Calls a function of words.
     fn call(&self, name: &str, args: [u64; 3]) -> farcall::Result<u64> {
         type OfWords = extern "C" fn(u64, u64, u64) -> u64;
-        let function = self.controller.function::<OfWords>(self.dylib.lookup(name)?);
-        function.call(args[0], args[1], args[2])
+        let function = self.dylib.function::<OfWords>(name).bind()?;
+        function.call((args[0], args[1], args[2]))
     }
 
     /// The addresses where regions are mapped.
     fn mapped(&self) -> Vec<u64> {
-        let maps = fs::read_to_string(format!("/proc/{}/maps", self.controller.pid()));
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.process.pid()));
         let maps = maps.expect("alive");
         let regions = maps.lines().filter(|line| line.contains("memfd:farcall-region"));
         let start = |line: &str| u64::from_str_radix(line.split('-').next()?, 16).ok();
@@ -72,10 +74,10 @@ fn rows_are_written_changed_and_read_in_place() {
     for (number, row) in (0_u32..).zip(rows.iter_mut()) {
         *row = [f64::from(number), 0.5, 0.0, 0.0];
     }
-    let attached = linked.controller.attach(&region).expect("attached");
-    let pid = linked.controller.pid().unsigned_abs();
+    let attached = linked.process.attach(&region).expect("attached");
+    let pid = linked.process.pid().unsigned_abs();
     let before = [std::process::id(), pid].map(transferred);
-    let calls = linked.controller.stats().calls;
+    let calls = linked.process.stats().calls;
     let start = region.address().get();
     let seen = linked.call("total", [start, count as u64, 0]).expect("it runs");
     assert_eq!((seen, attached.address().get()), (start, start), "one address in both");
@@ -87,7 +89,7 @@ fn rows_are_written_changed_and_read_in_place() {
     for (before, after) in before.into_iter().zip(after) {
         assert!(after - before < 32 << 20, "{} bytes went through system calls", after - before);
     }
-    assert!(linked.controller.stats().calls - calls < 10, "a call and a look-up");
+    assert!(linked.process.stats().calls - calls < 10, "a call and a look-up");
 }
 
 #[test]
@@ -97,9 +99,9 @@ fn a_batch_over_rows_is_one_message_in_each_way() {
     let mut region = region(1000 * 32);
     let rows = region.as_mut_slice::<[f64; 4]>().expect("not attached yet");
     rows.iter_mut().zip(0_u32..).for_each(|(row, number)| *row = [f64::from(number), 0., 0., 0.]);
-    let attached = linked.controller.attach(&region).expect("attached");
+    let attached = linked.process.attach(&region).expect("attached");
     let at = linked.dylib.lookup("rate").expect("defined");
-    let rate = linked.controller.function::<Rate>(at).rows();
+    let rate = linked.process.function::<Rate>(at).rows();
     let first = (attached.address(), 0.5, 0, 0, 0, 0, -7, -1);
     let steps = [32, 0, 1, 0, 0, 0, 2, -3];
     // Row n: half its price, plus n, plus 2 n - 7; its key is -1 - 3 n.
@@ -109,11 +111,12 @@ fn a_batch_over_rows_is_one_message_in_each_way() {
             assert_eq!(row[3].swap(0, Relaxed).cast_signed(), -1 - 3 * i64::from(n));
         }
     };
-    let calls = linked.controller.stats().calls;
-    rate.call(first, &steps, 1000).expect("it runs");
-    assert_eq!(linked.controller.stats().calls - calls, 1, "one message for 1,000 rows");
+    let calls = linked.process.stats().calls;
+    rate.call((first, &steps, 1000)).expect("it runs");
+    assert_eq!(linked.process.stats().calls - calls, 1, "one message for 1,000 rows");
     check(&region);
-    rate.call_timeout((first, &steps, 1000), Duration::from_secs(60)).expect("it runs");
+    rate.call_with(&CallOptions::new().timeout(Duration::from_secs(60)), (first, &steps, 1000))
+        .expect("it runs");
     check(&region);
     rate.submit((first, &steps, 1000)).expect("submitted").wait().expect("it runs");
     check(&region);
@@ -125,26 +128,27 @@ fn a_batch_over_rows_is_one_message_in_each_way() {
     let types = Declarations::new();
     let prototype = "int f(void *, double, int, short, short, short, short, long)";
     let signature = types.signature(prototype).expect("a prototype");
-    let by_values = linked.controller.function_with(at, &signature).expect("placed").rows();
+    let by_values = linked.process.function_with(at, &signature).expect("placed").rows();
     let values = [attached.address().into(), 0.5.into(), 0_i32.into()];
     let [zero, seven] = [0_i16, -7].map(Value::from);
     let rest = [zero.clone(), zero.clone(), zero, seven, (-1_i64).into()];
     let values: Vec<Value> = values.into_iter().chain(rest).collect();
-    by_values.call(&values, &steps, 1000).expect("it runs");
+    by_values.call((&values, &steps, 1000)).expect("it runs");
     check(&region);
 
     // Nothing is sent for steps that the types do not have.
-    let calls = linked.controller.stats().calls;
-    let error = rate.call(first, &steps[1..], 1000).expect_err("a step is missing");
+    let calls = linked.process.stats().calls;
+    let error = rate.call((first, &steps[1..], 1000)).expect_err("a step is missing");
     assert_eq!(error.kind(), ErrorKind::TypeMismatch, "{error}");
     assert!(error.to_string().contains("7 steps for 8 parameters"), "{error}");
-    let error = by_values.call(&values, &[32, 1, 1, 0, 0, 0, 2, -3], 1000).expect_err("a double");
+    let error = by_values.call((&values, &[32, 1, 1, 0, 0, 0, 2, -3], 1000)).expect_err("a double");
     assert!(error.to_string().contains("parameter 2 is no integer or pointer"), "{error}");
-    assert_eq!(linked.controller.stats().calls, calls);
-    rate.call(first, &steps, 0).expect("no rows");
+    assert_eq!(linked.process.stats().calls, calls);
+    rate.call((first, &steps, 0)).expect("no rows");
 
     // A crash leaves the rows before it complete.
-    let error = rate.call(first, &[0, 0, 1, 0, 0, 0, 0, 1], 2000).expect_err("a trap in row 1,000");
+    let error =
+        rate.call((first, &[0, 0, 1, 0, 0, 0, 0, 1], 2000)).expect_err("a trap in row 1,000");
     assert!(error.death().is_some(), "{error}");
     assert_eq!(region.words()[3].load(Relaxed), 998, "the key of row 999");
 }
@@ -154,12 +158,12 @@ fn work_of_a_killed_executor_is_there_for_the_next() {
     const WORDS: usize = 1 << 20;
     let region = region(8 * WORDS as u64);
     let first = Linked::start();
-    let attached = first.controller.attach(&region).expect("attached");
+    let attached = first.process.attach(&region).expect("attached");
     let address = attached.address();
     let filled = thread::scope(|scope| {
         let filling = scope.spawn(|| first.call("fill_for_ever", [address.get(), WORDS as u64, 0]));
         until("half is filled", || region.words()[WORDS / 2].load(Acquire) != 0);
-        first.controller.kill_handle().kill();
+        first.process.kill();
         filling.join().expect("no panic")
     });
     assert!(filled.expect_err("killed").death().is_some());
@@ -169,7 +173,7 @@ fn work_of_a_killed_executor_is_there_for_the_next() {
 
     let complete = WORDS as u64 / 2 + 1;
     let next = Linked::start();
-    let attached = next.controller.attach(&region).expect("attached");
+    let attached = next.process.attach(&region).expect("attached");
     assert_eq!(attached.address(), address, "addresses stored inside stay right");
     let sum = next.call("sum", [address.get(), complete, 0]).expect("it runs");
     assert_eq!(sum, complete * (complete + 1) / 2);
@@ -179,7 +183,7 @@ fn work_of_a_killed_executor_is_there_for_the_next() {
 fn two_executors_use_one_region_at_once() {
     let region = region(64);
     let executors = [Linked::start(), Linked::start()];
-    let attached = executors.each_ref().map(|one| one.controller.attach(&region).expect("room"));
+    let attached = executors.each_ref().map(|one| one.process.attach(&region).expect("room"));
     assert_eq!(attached.each_ref().map(|one| one.address()), [region.address(); 2]);
     let address = region.address().get();
     thread::scope(|scope| {
@@ -198,7 +202,7 @@ fn a_store_into_a_read_only_region_is_named() {
     let linked = Linked::start();
     let region = Region::new(64, Access::ReadOnly).expect("a region");
     region.words()[0].store(42, Release);
-    let _attached = linked.controller.attach(&region).expect("attached");
+    let _attached = linked.process.attach(&region).expect("attached");
     let address = region.address().get();
     assert_eq!(linked.call("peek", [address, 0, 0]).expect("it may read"), 42);
     region.words()[0].store(43, Release);
@@ -215,7 +219,7 @@ fn linked_code_cannot_force_its_way_into_a_read_only_region() {
     let linked = Linked::start();
     let region = Region::new(4096, Access::ReadOnly).expect("a region");
     region.words()[0].store(42, Release);
-    let _attached = linked.controller.attach(&region).expect("attached");
+    let _attached = linked.process.attach(&region).expect("attached");
     let (host, descriptor) = (u64::from(std::process::id()), region.as_fd().as_raw_fd());
     let descriptor = u64::from(descriptor.unsigned_abs());
     let forced = linked.call("force", [region.address().get(), host, descriptor]);
@@ -223,7 +227,7 @@ fn linked_code_cannot_force_its_way_into_a_read_only_region() {
     assert!(forced & !1024 == 0, "{forced:#b}");
     assert_eq!(region.words()[0].load(Relaxed), 42);
     let heap = RegionHeap::new(self::region(4096));
-    let _attached = linked.controller.attach(heap.region()).expect("attached");
+    let _attached = linked.process.attach(heap.region()).expect("attached");
     let name = heap.copy(b"farcall-region\0").expect("room");
     let found = linked.call("descriptors", [name.address().get(), 0, 0]).expect("it runs");
     assert_eq!(found, 0, "the executor keeps no descriptor");
@@ -234,7 +238,7 @@ fn an_executor_that_writes_everything_leaves_the_heap_whole() {
     const BYTES: u64 = 64 << 20;
     let linked = Linked::start();
     let heap = RegionHeap::new(region(BYTES));
-    let _attached = linked.controller.attach(heap.region()).expect("attached");
+    let _attached = linked.process.attach(heap.region()).expect("attached");
     let mut blocks: Vec<HeapBlock> =
         (0..10_000_u64).map(|number| heap.copy(&[number; 5]).expect("room")).collect();
     let used = heap.used_bytes();
@@ -270,7 +274,7 @@ fn structures_with_pointers_are_built_by_the_host() {
         nodes.push(heap.copy(&[next.get(), value]).expect("room"));
         next = nodes[nodes.len() - 1].address();
     }
-    let _attached = linked.controller.attach(heap.region()).expect("attached");
+    let _attached = linked.process.attach(heap.region()).expect("attached");
     assert_eq!(linked.call("sum_list", [next.get(), 0, 0]).expect("it runs"), 500_500);
 }
 
@@ -280,14 +284,14 @@ fn a_taken_address_is_an_error_or_another_by_choice() {
     let region = region(8192);
     let wanted = region.address();
     assert_eq!(linked.call("occupy", [wanted.get(), 0, 0]).expect("it runs"), wanted.get());
-    let error = linked.controller.attach(&region).expect_err("taken");
+    let error = linked.process.attach(&region).expect_err("taken");
     assert!(error.kind() == ErrorKind::Exhausted, "{error:?}");
     for word in ["attach_anywhere", "8192", &wanted.to_string()] {
         assert!(error.to_string().contains(word), "{error}");
     }
     assert_eq!(linked.mapped(), [0; 0], "nothing stays mapped");
     region.words()[0].store(7, Release);
-    let attached = linked.controller.attach_anywhere(&region).expect("attached");
+    let attached = linked.process.attach_anywhere(&region).expect("attached");
     assert_ne!(attached.address(), wanted);
     assert_eq!(linked.call("peek", [attached.address().get(), 0, 0]).expect("it runs"), 7);
     assert_eq!(linked.mapped(), [attached.address().get()]);
@@ -298,8 +302,8 @@ fn a_detached_region_is_unmapped_and_may_come_again() {
     let linked = Linked::start();
     let region = region(64);
     for round in 0..3_u64 {
-        let attached = linked.controller.attach(&region).expect("attached");
-        let error = linked.controller.attach(&region).expect_err("only once");
+        let attached = linked.process.attach(&region).expect("attached");
+        let error = linked.process.attach(&region).expect_err("only once");
         assert!(error.kind() == ErrorKind::InvalidArgument, "{error:?}");
         assert_eq!(linked.mapped(), [region.address().get()]);
         linked.call("poke", [region.address().get() + 8 * round, 0, 0]).expect("it runs");
@@ -311,8 +315,8 @@ fn a_detached_region_is_unmapped_and_may_come_again() {
         assert_eq!(linked.mapped(), [0; 0]);
     }
     assert_eq!([0, 1, 2, 3].map(|at| region.words()[at].load(Relaxed)), [1, 1, 1, 0]);
-    let attached = linked.controller.attach(&region).expect("attached");
-    linked.controller.kill_handle().kill();
+    let attached = linked.process.attach(&region).expect("attached");
+    linked.process.kill();
     let error = attached.detach().expect_err("the executor is dead");
     assert!(error.death().is_some() || error.is_disconnected(), "{error:?}");
 }
@@ -321,7 +325,7 @@ fn a_detached_region_is_unmapped_and_may_come_again() {
 fn forked_children_of_linked_code_share_a_region() {
     let linked = Linked::start();
     let region = region(64);
-    let _attached = linked.controller.attach(&region).expect("attached");
+    let _attached = linked.process.attach(&region).expect("attached");
     let own = linked.call("fork_and_store", [region.address().get(), 0, 0]).expect("it runs");
     assert_eq!((own, region.words()[0].load(Relaxed)), (0, 7), "variables are the child's own");
 }
@@ -330,7 +334,7 @@ fn forked_children_of_linked_code_share_a_region() {
 fn a_region_of_64_gib_costs_what_is_touched() {
     let linked = Linked::start();
     let region = region(64 << 30);
-    let _attached = linked.controller.attach(&region).expect("attached");
+    let _attached = linked.process.attach(&region).expect("attached");
     let last = region.address().get() + (64 << 30) - 8;
     linked.call("poke", [last, 0, 0]).expect("it runs");
     assert_eq!(region.words()[(8 << 30) - 1].load(Relaxed), 1);
@@ -347,9 +351,9 @@ fn errors_of_regions_name_the_limit() {
         let region = region(64 << 30);
         let limit: u64 = 16 << 30;
         let bounds = process::Rlimit { current: Some(limit), maximum: Some(limit) };
-        let pid = process::Pid::from_raw(linked.controller.pid());
+        let pid = process::Pid::from_raw(linked.process.pid());
         process::prlimit(pid, process::Resource::As, bounds).expect("a lower limit");
-        let error = linked.controller.attach(&region).expect_err("no address space");
+        let error = linked.process.attach(&region).expect_err("no address space");
         assert!(error.to_string().contains("ulimit -v"), "{error}");
         drop(region);
         let address_space = (Resource::RLIMIT_AS, "ulimit -v");

@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use farcall::ExecutorAddr;
-use farcall::controller::{Controller, Dylib};
+use farcall::controller::{Executor, Library, Process};
 use farcall::link::{Archive, ObjectCache, ObjectFile};
 
 use crate::commands::native::native;
@@ -46,13 +46,13 @@ impl Parts {
         }
     }
 
-    fn add_to(&self, dylib: &Dylib) {
+    fn add_to(&self, dylib: &Library) {
         for file in &self.objects {
             let object = self.cache.parse(display(file), read(file)).expect("an object");
             dylib.add_object(&object).expect("added");
         }
         for archive in &self.archives {
-            dylib.add_archive(archive);
+            dylib.add_archive(archive).expect("added");
         }
     }
 }
@@ -67,8 +67,9 @@ fn display(file: &Path) -> String {
 
 /// An executor whose standard output goes to a file.
 struct Session {
-    controller: Controller,
-    redirect: Dylib,
+    executor: Executor,
+    process: Process,
+    redirect: Library,
     output: tempfile::NamedTempFile,
 }
 
@@ -76,13 +77,14 @@ impl Session {
     fn new() -> Self {
         let launch = launch::builder();
         let launch = launch.env("CORPUS_WORD", "a word, and another").env("LC_ALL", "C");
-        let controller = launch.start().expect("an executor");
-        let redirect = controller.create_dylib("redirect");
+        let executor = launch.start().expect("an executor");
+        let process = executor.process().expect("a process");
+        let redirect = executor.library("redirect");
         let object = fs::read(corpus::object("redirect.c", PLAIN)).expect("just compiled");
         let object = ObjectFile::parse("redirect.o", object).expect("an object");
         redirect.add_object(&object).expect("added");
         let output = tempfile::NamedTempFile::new().expect("a file for the output");
-        let session = Self { controller, redirect, output };
+        let session = Self { executor, process, redirect, output };
         let path = session.output.path().as_os_str().as_encoded_bytes();
         assert_eq!(session.call("redirect", path), 0);
         session
@@ -90,7 +92,7 @@ impl Session {
 
     fn call(&self, name: &str, args: &[u8]) -> i64 {
         let function = self.redirect.lookup(name).expect("defined");
-        let result = self.controller.call(function, args).expect("a result");
+        let result = self.process.call(function, args).expect("a result");
         i64::from_le_bytes(result.try_into().expect("8 bytes"))
     }
 
@@ -119,9 +121,9 @@ fn reload(program: &Compiled, args: &[&str], status: i32, kept_bytes: u64) {
     let args: Vec<&str> = [&[name], args].concat();
     let mut first = None;
     let mut warm = None;
-    let mut held = Held::of(session.controller.pid());
+    let mut held = Held::of(session.process.pid());
     for round in 0..ROUNDS {
-        let dylib = session.controller.create_dylib("program");
+        let dylib = session.executor.library("program");
         parts.add_to(&dylib);
         let main = dylib.lookup("main").expect("linked");
         assert_eq!(*first.get_or_insert(main), main, "round {round}: another place");
@@ -132,7 +134,7 @@ fn reload(program: &Compiled, args: &[&str], status: i32, kept_bytes: u64) {
         let written = session.written();
         let text = String::from_utf8_lossy;
         assert_eq!(text(&written), text(&reference.stdout), "round {round}");
-        held = Held::of(session.controller.pid());
+        held = Held::of(session.process.pid());
         if round == WARM_ROUNDS {
             warm = Some(held);
         }
@@ -144,7 +146,7 @@ fn reload(program: &Compiled, args: &[&str], status: i32, kept_bytes: u64) {
     assert!(held.mappings <= warm.mappings + 8, "{warm:?}, then {held:?}");
     assert_eq!(held.descriptors(), warm.descriptors());
     // A scope of Rust's library ends before its threads do.
-    until("the threads of the program end", || threads(session.controller.pid()) <= warm.threads);
+    until("the threads of the program end", || threads(session.process.pid()) <= warm.threads);
 }
 
 #[test]

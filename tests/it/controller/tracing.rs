@@ -63,11 +63,12 @@ fn seen(text: &str) -> usize {
 fn spans_tell_of_start_link_look_up_and_death_not_of_calls() {
     let collector = Collector(AtomicU64::new(1));
     tracing::subscriber::set_global_default(collector).expect("the only one");
-    let controller = launch::controller();
-    let pid = controller.pid();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let pid = process.pid();
     assert_eq!(seen(&format!("start pid={pid}")), 1, "{:?}", SEEN.lock());
 
-    let dylib = controller.create_dylib("observed");
+    let dylib = executor.library("observed");
     let object = TinyObject::new().function("answer", &tiny_code::constant(42));
     dylib.add_object(&launch::tiny_object(&object)).expect("added");
     let answer = dylib.lookup("answer").expect("linked");
@@ -79,7 +80,7 @@ fn spans_tell_of_start_link_look_up_and_death_not_of_calls() {
     for (at, name) in (0..).zip(&names) {
         object = object.call_at(at * 5 + 1, name);
     }
-    let lacking = controller.create_dylib("lacking");
+    let lacking = executor.library("lacking");
     lacking.add_object(&launch::tiny_object(&object)).expect("added");
     lacking.link().expect_err("the names are nowhere");
     assert_eq!(seen("look_up names=77"), 1, "{:?}", SEEN.lock());
@@ -88,11 +89,11 @@ fn spans_tell_of_start_link_look_up_and_death_not_of_calls() {
         || seen("observed") + seen("lacking") + seen("names=77") + seen(&format!("pid={pid}"));
     let before = own();
     for _ in 0..1_000 {
-        controller.call(answer, &[]).expect("a result");
+        process.call(answer, &[]).expect("a result");
     }
     assert_eq!(own(), before, "calls leave no trace");
 
-    controller.kill_handle().kill();
+    process.kill();
     let death = format!("pid={pid} end=Killed(9)");
     process::until("the event of the death", || seen(&death) == 1);
     IS_ON.store(false, Ordering::Relaxed);

@@ -60,16 +60,17 @@ fn of_rust_with_its_standard_library() {
 #[test]
 fn names_go_with_the_code() {
     let program = FARCALL;
-    let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
+    let executor = ExecutorBuilder::new().program(program).start().expect("an executor");
+    let process = executor.process().expect("a process");
     let file = std::fs::read(corpus::object("backtrace.c", PLAIN)).expect("just compiled");
     let object = ObjectFile::parse("backtrace.o", file).expect("an object");
     let descriptors = || {
-        let folder = format!("/proc/{}/fd", controller.pid());
+        let folder = format!("/proc/{}/fd", process.pid());
         std::fs::read_dir(folder).expect("it runs").count()
     };
     let mut counts = Vec::new();
     for _ in 0..20 {
-        let dylib = controller.create_dylib("backtrace");
+        let dylib = executor.library("backtrace");
         dylib.add_object(&object).expect("added");
         assert_eq!(dylib.run_main(["backtrace", "/dev/null"]).expect("it returns"), 4);
         let while_linked = descriptors();

@@ -112,16 +112,16 @@ extern "C" fn of_the_host(number: i32) -> i32 {
 #[test]
 fn a_call_of_the_hosts_own_function_by_its_address_gets_a_hint() {
     // U6
-    let controller = launch::controller();
+    let process = launch::process();
     let address = ExecutorAddr::new(of_the_host as *const () as u64);
-    let called = controller.function::<extern "C" fn(i32) -> i32>(address).call(1);
+    let called = process.function::<extern "C" fn(i32) -> i32>(address).call((1,));
     let error = called.expect_err("it is not there");
     assert_eq!(error.death().and_then(|death| death.signal), Some(11), "{error}");
     for words in ["this process has code at that address", "define_handler"] {
         assert!(error.to_string().contains(words), "{error}");
     }
-    let controller = launch::controller();
-    let called = controller.function::<extern "C" fn(i32) -> i32>(ExecutorAddr::new(8)).call(1);
+    let process = launch::process();
+    let called = process.function::<extern "C" fn(i32) -> i32>(ExecutorAddr::new(8)).call((1,));
     let error = called.expect_err("nothing is there").to_string();
     assert!(!error.contains("this process has code"), "{error}");
 }

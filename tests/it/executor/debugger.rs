@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use farcall::controller::Controller;
 use farcall::controller::plugin::{Finalizing, ObjectPlugin};
 use farcall::controller::profile::DebugObjects;
-use farcall::jit::MaterializationResponsibility;
+use farcall::controller::{Executor, Process};
 use farcall::link::{Archive, Image, ObjectFile};
+use farcall::orc::MaterializationResponsibility;
 use farcall::{ExecutorAddr, Result};
 
 use crate::jit::objects::World;
@@ -45,11 +45,11 @@ fn world() -> World {
 }
 
 /// The objects that are registered in an executor, the newest first.
-fn registered(controller: &Controller) -> Vec<Vec<u8>> {
-    let memory = controller.memory_access();
+fn registered(process: &Process) -> Vec<Vec<u8>> {
+    let memory = process.memory_access();
     let word = |address: u64| memory.read::<u64>(&[ExecutorAddr::new(address)]).expect("there")[0];
     // Version and action are one word, what the action is about the next.
-    let mut entry = word(descriptor(controller) + 16);
+    let mut entry = word(descriptor(process) + 16);
     let mut objects = Vec::new();
     while entry != 0 {
         let (start, bytes) = (word(entry + 16), word(entry + 24));
@@ -62,13 +62,13 @@ fn registered(controller: &Controller) -> Vec<Vec<u8>> {
 }
 
 /// Where the executor's descriptor is: as far from the start of its program as the program's file says.
-fn descriptor(controller: &Controller) -> u64 {
+fn descriptor(process: &Process) -> u64 {
     let program = Path::new(FARCALL).canonicalize().expect("it is there");
     let output = Command::new("nm").arg(&program).output().expect("nm is installed");
     let names = String::from_utf8(output.stdout).expect("text");
     let line = names.lines().find(|line| line.ends_with(" __jit_debug_descriptor"));
     let distance = line.and_then(|line| line.split(' ').next()).expect("it has one");
-    let maps = fs::read_to_string(format!("/proc/{}/maps", controller.pid())).expect("it runs");
+    let maps = fs::read_to_string(format!("/proc/{}/maps", process.pid())).expect("it runs");
     let first = maps.lines().find(|line| line.ends_with(program.to_str().expect("text")));
     let start = first.and_then(|line| line.split('-').next()).expect("it is mapped");
     let number = |text| u64::from_str_radix(text, 16).expect("a number");
@@ -134,9 +134,9 @@ fn objects_are_registered_with_their_sections_addresses() {
         let tracker = world.tracker();
         world.layer.add(&tracker, &profiled(build)).expect("added");
         let outer = world.dylib.lookup("outer").expect("found").address.get();
-        let before = world.controller.stats();
-        let found = registered(&world.controller);
-        assert!(world.controller.stats().calls > before.calls);
+        let before = world.process.stats();
+        let found = registered(&world.process);
+        assert!(world.process.stats().calls > before.calls);
         let [object] = &found[..] else { panic!("{} objects", found.len()) };
         let elf = Elf::read(object);
         let text = elf.address(".text").expect("it is there");
@@ -145,7 +145,7 @@ fn objects_are_registered_with_their_sections_addresses() {
         assert_eq!(elf.address(".note.gnu.property"), None, "it is not in memory");
         assert_eq!(elf.sections.iter().any(|one| one.0 == ".debug_line"), has_lines);
         tracker.remove().expect("removed");
-        assert!(registered(&world.controller).is_empty(), "it was taken back");
+        assert!(registered(&world.process).is_empty(), "it was taken back");
         assert_eq!(world.next(), base, "memory is left");
     }
 }
@@ -169,7 +169,7 @@ fn a_definition_that_lost_to_another_object_is_not_there() {
     }
     for (name, is_first) in [("outer", true), ("outer2", false)] {
         world.dylib.lookup(name).expect("linked");
-        let objects = registered(&world.controller);
+        let objects = registered(&world.process);
         let elf = Elf::read(&objects[0]);
         assert_eq!(elf.address(".text.shared").is_some(), is_first);
         let own = elf.sections.iter().position(|one| one.0 == ".text.shared");
@@ -225,7 +225,7 @@ fn a_failed_or_removed_link_leaves_nothing_registered() {
         let error = world.dylib.lookup("outer").expect_err("it goes").to_string();
         assert!(is_removed || error.contains("it fails here"), "phase {phase}: {error}");
         assert_eq!(at.reached.load(Ordering::Relaxed), if is_removed { 3 } else { phase + 1 });
-        assert!(registered(&world.controller).is_empty(), "phase {phase}, {is_removed}");
+        assert!(registered(&world.process).is_empty(), "phase {phase}, {is_removed}");
         assert_eq!(world.next(), base, "phase {phase}, {is_removed}: memory is left");
     }
 }
@@ -241,24 +241,24 @@ fn a_link_inside_of_a_handler_waits_for_no_registration() {
         let inside = Arc::clone(&world);
         let found = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&found);
-        let tag = world.controller.register_handler(move |_, _| {
+        let tag = world.process.register_handler(move |_, _| {
             *kept.lock().expect("no panic") = Some(inside.dylib.lookup("outer"));
             Ok(())
         });
         let file = fs::read(corpus::object("calls_back.c", DEBUG)).expect("just compiled");
-        let calls = world.controller.create_dylib("calls");
-        calls.add_plugin(Arc::new(DebugObjects));
+        let calls = Executor::from(&world.process).library("calls");
+        calls.add_plugin(Arc::new(DebugObjects)).expect("added");
         calls
             .add_object(&ObjectFile::parse("calls_back.o", file).expect("an object"))
             .expect("added");
         let call = calls.lookup("back").expect("defined");
-        world.controller.call(call, &tag.get().to_le_bytes()).expect("it returns");
-        world.controller.remove_handler(tag);
+        world.process.call(call, &tag.get().to_le_bytes()).expect("it returns");
+        world.process.remove_handler(tag);
         let found = found.lock().expect("no panic").take().expect("it was called");
         assert!(found.is_ok());
-        assert_eq!(registered(&world.controller).len(), 2);
+        assert_eq!(registered(&world.process).len(), 2);
         calls.clear().expect("cleared");
-        assert_eq!(registered(&world.controller).len(), 1);
+        assert_eq!(registered(&world.process).len(), 1);
         sender.send(()).expect("somebody waits");
     });
     receiver.recv_timeout(TIMEOUT).expect("no deadlock");
@@ -291,18 +291,18 @@ fn gdb_names_functions_and_lines() {
     // The code waits for a byte of a pipe of this process.
     let (reader, mut writer) = pipe().expect("a pipe");
     let path = format!("/proc/{}/fd/{}\0", std::process::id(), reader.as_raw_fd());
-    let mut name = world.controller.buffer(path.len() as u64).expect("memory");
+    let mut name = world.process.buffer(path.len() as u64).expect("memory");
     name.write(0, path.as_bytes());
     let open = world.dylib.lookup("open").expect("of the C library").address;
-    let open = world.controller.function::<extern "C" fn(ExecutorAddr, i32) -> i32>(open);
-    let fd = open.call(name.address(), 0).expect("a result");
+    let open = world.process.function::<extern "C" fn(ExecutorAddr, i32) -> i32>(open);
+    let fd = open.call((name.address(), 0)).expect("a result");
     assert!(fd >= 0);
     let outer = world.dylib.lookup("outer").expect("found").address;
-    let controller = world.controller.clone();
+    let process = world.process.clone();
     let call = std::thread::spawn(move || {
-        controller.function::<extern "C" fn(i32) -> i32>(outer).call(fd)
+        process.function::<extern "C" fn(i32) -> i32>(outer).call((fd,))
     });
-    let pid = world.controller.pid();
+    let pid = world.process.pid();
     let said = loop {
         let said = gdb(pid, &["thread apply all backtrace", "print rounds"]).expect("installed");
         // It may not have come there yet.

@@ -39,7 +39,7 @@ fn start_without(call: i64, errno: i32, builder: ExecutorBuilder) -> Option<Stri
         alone::refuse(call, &[], errno);
         let started = builder.start();
         started
-            .and_then(|controller| controller.process_info())
+            .and_then(|executor| executor.process()?.process_info())
             .err()
             .map(|error| error.to_string())
     };

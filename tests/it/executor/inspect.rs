@@ -1,7 +1,7 @@
 //! The controller's view of the executor: memory by address, and the process.
 
 use crate::testkit::launch;
-use farcall::controller::Controller;
+use farcall::controller::Process;
 use farcall::controller::memory::Segment;
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ErrorKind, ExecutorAddr, Prot};
@@ -9,8 +9,8 @@ use farcall::{AddrRange, ErrorKind, ExecutorAddr, Prot};
 const PAGE: u64 = 4096;
 
 /// Two pages of memory with the end of the second at the end of what is mapped readable.
-fn memory(controller: &Controller) -> ExecutorAddr {
-    controller.native_memory().reserve(2 * PAGE).expect("a slab")
+fn memory(process: &Process) -> ExecutorAddr {
+    process.native_memory().reserve(2 * PAGE).expect("a slab")
 }
 
 fn at(start: ExecutorAddr, offset: u64) -> ExecutorAddr {
@@ -20,8 +20,8 @@ fn at(start: ExecutorAddr, offset: u64) -> ExecutorAddr {
 #[test]
 #[expect(clippy::cast_possible_truncation, reason = "the low bits of a number are a word as well")]
 fn words_of_every_size_are_written_and_read_in_order() {
-    let controller = launch::controller();
-    let (start, access) = (memory(&controller), controller.memory_access());
+    let process = launch::process();
+    let (start, access) = (memory(&process), process.memory_access());
     let places = |step: u64| (0..2000 / step).map(|n| at(start, n * step)).collect::<Vec<_>>();
     macro_rules! check {
         ($($word:ty),*) => {$({
@@ -43,8 +43,8 @@ fn words_of_every_size_are_written_and_read_in_order() {
 
 #[test]
 fn buffers_and_strings_are_written_and_read() {
-    let controller = launch::controller();
-    let (start, access) = (memory(&controller), controller.memory_access());
+    let process = launch::process();
+    let (start, access) = (memory(&process), process.memory_access());
     let across = vec![7; 5000];
     let buffers =
         [(at(start, 100), &b"one\0two\0"[..]), (at(start, 200), b""), (at(start, 300), &across)];
@@ -60,9 +60,9 @@ fn buffers_and_strings_are_written_and_read() {
 
 #[test]
 fn unreachable_memory_is_an_error_and_the_executor_runs_on() {
-    let controller = launch::controller();
-    let (start, access) = (memory(&controller), controller.memory_access());
-    let native = controller.native_memory();
+    let process = launch::process();
+    let (start, access) = (memory(&process), process.memory_access());
+    let native = process.native_memory();
     let group = AllocGroup::standard(Prot::Code);
     let code = Segment { group, start: at(start, PAGE), bytes: PAGE, content: &[1; 4096] };
     native.initialize(&[code], &[]).expect("initialized");
@@ -103,27 +103,27 @@ fn unreachable_memory_is_an_error_and_the_executor_runs_on() {
 
 #[test]
 fn a_string_without_an_end_is_an_error() {
-    let controller = launch::controller();
-    let native = controller.native_memory();
+    let process = launch::process();
+    let native = process.native_memory();
     // Slabs are neighbours, the later one below: without it, what ends the first is not mapped.
     let below = native.reserve(4 * PAGE).expect("a slab");
     let group = AllocGroup::standard(Prot::Data);
     let content = vec![b'x'; 4096 * 4];
     let full = Segment { group, start: below, bytes: 4 * PAGE, content: &content };
     native.initialize(&[full], &[]).expect("initialized");
-    let read = controller.memory_access().read_strings(&[below]);
+    let read = process.memory_access().read_strings(&[below]);
     match read {
         Ok(strings) => assert!(strings[0].starts_with(&content), "it ends in what lies behind"),
         Err(error) => assert!(error.kind() == ErrorKind::Remote, "{error}"),
     }
-    assert!(controller.process_info().is_ok(), "the executor goes on");
+    assert!(process.process_info().is_ok(), "the executor goes on");
 }
 
 #[test]
 fn the_executor_says_what_it_is() {
-    let controller = launch::controller();
-    let info = controller.process_info().expect("an answer");
-    assert_eq!((info.triple.as_str(), info.page_bytes), (controller.triple(), PAGE));
+    let process = launch::process();
+    let info = process.process_info().expect("an answer");
+    assert_eq!((info.triple.as_str(), info.page_bytes), (process.triple(), PAGE));
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").expect("Linux");
     let flags: Vec<_> = cpuinfo
         .lines()

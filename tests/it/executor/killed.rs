@@ -13,7 +13,8 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::calls::Bytes;
+use farcall::controller::{CallOptions, Executor, ExecutorBuilder, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
@@ -64,8 +65,8 @@ fn launch(moment: &str) -> ExecutorBuilder {
 }
 
 /// `killed.c`, not linked yet.
-fn dylib(controller: &Controller) -> Dylib {
-    let dylib = controller.create_dylib("killed");
+fn dylib(executor: &Executor) -> Library {
+    let dylib = executor.library("killed");
     let file = fs::read(corpus::object("killed.c", PLAIN)).expect("just compiled");
     dylib.add_object(&ObjectFile::parse("killed.o", file).expect("an object")).expect("added");
     dylib
@@ -82,24 +83,25 @@ fn is_dead<T: std::fmt::Debug>(outcome: Result<T>, what: &str) {
 }
 
 /// All that linked code goes through.
-fn converse(controller: &Controller) -> Result<()> {
-    let dylib = dylib(controller);
+fn converse(executor: &Executor) -> Result<()> {
+    let dylib = dylib(executor);
     dylib.link()?;
     let functions = ["function", "nested", "from_thread"].map(|name| dylib.lookup(name));
     let [function, nested, from_thread] = functions;
     let (function, nested, from_thread) = (function?, nested?, from_thread?);
     assert_eq!(dylib.run_main(["killed"])?, 7);
-    let weak = controller.downgrade();
-    let tag = controller.register_handler(move |_, result| {
+    let process = executor.process()?;
+    let weak = process.downgrade();
+    let tag = process.register_handler(move |_, result| {
         point("in a handler");
-        let controller = weak.upgrade().ok_or("the session is over")?;
-        let inner = controller.call(nested, &[]).map_err(|error| error.to_string())?;
+        let process = weak.upgrade().ok_or("the session is over")?;
+        let inner = process.call(nested, &[]).map_err(|error| error.to_string())?;
         point("in a handler, behind a nested call");
         result.extend_from_slice(&inner);
         Ok(())
     });
     for called in [function, from_thread] {
-        assert_eq!(controller.call(called, &tag.get().to_le_bytes())?, [0; 8]);
+        assert_eq!(process.call(called, &tag.get().to_le_bytes())?, [0; 8]);
         point("behind a call");
     }
     dylib.clear()?;
@@ -107,8 +109,8 @@ fn converse(controller: &Controller) -> Result<()> {
     Ok(())
 }
 
-fn pid(controller: &Controller) -> Pid {
-    Pid::from_raw(controller.pid())
+fn pid(process: &Process) -> Pid {
+    Pid::from_raw(process.pid())
 }
 
 /// Kills the executor; waiting threads learn of it later.
@@ -119,16 +121,18 @@ fn kills(pid: Pid) {
 fn executors(points: &mut Points) {
     let inside = "executor that was launched, in linked code";
     points.runs(inside, "nobody dies", |what| {
-        let controller = launch("").start().expect("an executor");
-        converse(&controller).expect(what);
-        assert_eq!(controller.exit(3).expect("it ends"), 3);
+        let executor = launch("").start().expect("an executor");
+        let process = executor.process().expect("a process");
+        converse(&executor).expect(what);
+        assert_eq!(process.exit(3).expect("it ends"), 3);
     });
     for moment in MOMENTS {
         points.dies(inside, moment, |what| {
-            let controller = launch(moment).start().expect("an executor");
-            is_dead(converse(&controller), what);
-            is_dead(controller.call(ExecutorAddr::new(1), &[]), what);
-            is_dead(controller.exit(0), what);
+            let executor = launch(moment).start().expect("an executor");
+            let process = executor.process().expect("a process");
+            is_dead(converse(&executor), what);
+            is_dead(process.call(ExecutorAddr::new(1), &[]), what);
+            is_dead(process.exit(0), what);
         });
     }
     let outside = "executor that was launched, from outside";
@@ -137,42 +141,47 @@ fn executors(points: &mut Points) {
         until("there is a child", || !children().is_empty());
         children().into_iter().for_each(kills);
         // It may have been ready before.
-        is_dead(spawned.connect().and_then(|controller| converse(&controller)), what);
+        is_dead(spawned.connect().and_then(|executor| converse(&executor)), what);
     });
     points.dies(outside, "connected", |what| {
-        let controller = launch("").start().expect("an executor");
-        kills(pid(&controller));
-        is_dead(converse(&controller), what);
+        let executor = launch("").start().expect("an executor");
+        let process = executor.process().expect("a process");
+        kills(pid(&process));
+        is_dead(converse(&executor), what);
     });
     points.dies(outside, "between a posted initialize and the call behind it", |what| {
-        let controller = launch("").start().expect("an executor");
-        let dylib = dylib(&controller);
-        let before = controller.stats().round_trips;
+        let executor = launch("").start().expect("an executor");
+        let process = executor.process().expect("a process");
+        let dylib = dylib(&executor);
+        let before = process.stats().round_trips;
         dylib.link().expect("it lives");
         let function = dylib.lookup("nested").expect("linked");
-        assert_eq!(controller.stats().round_trips, before + 1, "for names, not for actions");
-        kills(pid(&controller));
-        is_dead(controller.call(function, &[]), what);
+        assert_eq!(process.stats().round_trips, before + 1, "for names, not for actions");
+        kills(pid(&process));
+        is_dead(process.call(function, &[]), what);
         is_dead(dylib.clear(), what);
     });
     points.dies(outside, "with calls under way on lanes and in a pipeline", |what| {
-        let controller = launch("").start().expect("an executor");
-        let dylib = dylib(&controller);
+        let executor = launch("").start().expect("an executor");
+        let process = executor.process().expect("a process");
+        let dylib = dylib(&executor);
         let waits = dylib.lookup("wait_for_ever").expect("linked");
-        let pipeline = controller.pipeline().expect("it lives");
+        let pipeline = process.pipeline().expect("it lives");
         let batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
-        let late = controller.call_timeout(waits, &[], Duration::from_millis(1));
+        let late = process
+            .function::<Bytes>(waits)
+            .call_with(&CallOptions::new().timeout(Duration::from_millis(1)), &[]);
         assert!(late.expect_err("it waits for ever").kind() == ErrorKind::Timeout, "{what}");
         let ended = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    is_dead(controller.call(waits, &[2; 99]), what);
+                    is_dead(process.call(waits, &[2; 99]), what);
                     ended.fetch_add(1, Ordering::Relaxed);
                 });
             }
             std::thread::sleep(Duration::from_millis(3));
-            kills(pid(&controller));
+            kills(pid(&process));
             batch.for_each(|result| {
                 is_dead(result.map(<[u8]>::len), what);
                 ended.fetch_add(1, Ordering::Relaxed);
@@ -184,10 +193,11 @@ fn executors(points: &mut Points) {
     for step in 0..DELAYS {
         let delay = Duration::from_micros(61) * step;
         points.dies("executor that was launched, at any moment", &format!("{delay:?}"), |what| {
-            let controller = launch("").start().expect("an executor");
-            let dylib = dylib(&controller);
+            let executor = launch("").start().expect("an executor");
+            let process = executor.process().expect("a process");
+            let dylib = dylib(&executor);
             let function = dylib.lookup("function").expect("linked");
-            let tag = controller.register_handler(|_, result| {
+            let tag = process.register_handler(|_, result| {
                 result.extend_from_slice(&[0; 8]);
                 Ok(())
             });
@@ -195,14 +205,14 @@ fn executors(points: &mut Points) {
                 for _ in 0..2 {
                     scope.spawn(|| {
                         let calls = std::iter::repeat_with(|| {
-                            controller.call(function, &tag.get().to_le_bytes())
+                            process.call(function, &tag.get().to_le_bytes())
                         });
                         let error = calls.into_iter().find_map(Result::err).expect("no end");
                         is_death(&error, what);
                     });
                 }
                 std::thread::sleep(delay);
-                kills(pid(&controller));
+                kills(pid(&process));
             });
         });
     }
@@ -222,18 +232,21 @@ fn victim() {
     point("before the launch");
     let spawned = launch("").spawn().expect("started");
     point("started, and not connected");
-    let controller = spawned.connect().expect("an executor");
+    let executor = spawned.connect().expect("an executor");
+    let process = executor.process().expect("a process");
     point("connected");
-    converse(&controller).expect("it lives");
-    let dylib = dylib(&controller);
+    converse(&executor).expect("it lives");
+    let dylib = dylib(&executor);
     let waits = dylib.lookup("wait_for_ever").expect("linked");
     point("between a posted initialize and the call behind it");
-    let pipeline = controller.pipeline().expect("it lives");
+    let pipeline = process.pipeline().expect("it lives");
     let _batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
-    let late = controller.call_timeout(waits, &[], Duration::from_millis(1));
+    let late = process
+        .function::<Bytes>(waits)
+        .call_with(&CallOptions::new().timeout(Duration::from_millis(1)), &[]);
     assert!(late.expect_err("it waits for ever").kind() == ErrorKind::Timeout);
     point("with calls under way on a lane and in a pipeline");
-    assert_eq!(controller.exit(0).expect("it ends"), 0);
+    assert_eq!(process.exit(0).expect("it ends"), 0);
     point("behind the end");
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use farcall::ErrorKind;
-use farcall::controller::{Controller, Dylib};
+use farcall::controller::{Library, Process};
 use farcall::link::ObjectFile;
 
 use crate::testkit::corpus::{self, Build, PLAIN, gcc};
@@ -12,38 +12,39 @@ use crate::testkit::{launch, process};
 const STRICT: [&str; 5] = ["-O2", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 fn does_what_it_says(build: Build<'_>) {
-    let controller = launch::controller();
-    does_so(&controller, &controller.create_dylib("linked"), build);
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    does_so(&process, &executor.library("linked"), build);
 }
 
-fn add(dylib: &Dylib, source: &str, build: Build<'_>) {
+fn add(dylib: &Library, source: &str, build: Build<'_>) {
     let bytes = fs::read(corpus::object(source, build)).expect("just compiled");
     dylib.add_object(&ObjectFile::parse(source, bytes).expect("an object")).expect("added");
 }
 
-fn does_so(controller: &Controller, dylib: &Dylib, build: Build<'_>) {
+fn does_so(process: &Process, dylib: &Library, build: Build<'_>) {
     add(dylib, "linked.c", build);
     let function = |name| dylib.lookup(name).expect("defined");
     let bytes: Vec<u8> = (0..200).collect();
     for size in [0, 1, 8, 9, 200] {
-        let same = controller.call(function("same"), &bytes[..size]);
+        let same = process.call(function("same"), &bytes[..size]);
         assert_eq!(same.expect("a result"), &bytes[..size]);
     }
-    let error = controller.call(function("fail"), b"not today\0").expect_err("refused");
+    let error = process.call(function("fail"), b"not today\0").expect_err("refused");
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Remote, "not today"));
 
-    let tag = controller.register_handler(|args, result| {
+    let tag = process.register_handler(|args, result| {
         let text = std::str::from_utf8(args)?;
         result.extend(text.to_uppercase().bytes());
         Ok(())
     });
     for text in ["", "a", "eight by", "more than eight bytes"] {
         let args = [&tag.get().to_le_bytes()[..], text.as_bytes()].concat();
-        let both = controller.call(function("ask"), &args).expect("a result");
+        let both = process.call(function("ask"), &args).expect("a result");
         assert_eq!(both, text.to_uppercase().repeat(2).into_bytes());
     }
     let args = [&tag.get().to_le_bytes()[..], b"\xff"].concat();
-    let error = controller.call(function("ask"), &args).expect_err("no text");
+    let error = process.call(function("ask"), &args).expect_err("no text");
     assert!(error.to_string().contains("utf-8"), "{error}");
 }
 
@@ -60,16 +61,17 @@ fn the_header_for_linked_code_compiles_as_cpp() {
 /// A2: results go from one allocator to the other, in both directions. The program's ends the process for a block of the other one.
 #[test]
 fn results_of_a_program_with_an_allocator_are_freed_by_it() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("linked");
-    dylib.precede_libraries();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("linked");
+    dylib.precede_libraries().expect("added");
     add(&dylib, "as_native/allocator.c", PLAIN);
-    does_so(&controller, &dylib, gcc(&STRICT));
+    does_so(&process, &dylib, gcc(&STRICT));
     // The C library still has blocks of the program then, which it frees when a thread ends, and at the exit.
     dylib.clear().expect("cleared");
-    let does_next = || does_so(&controller, &controller.create_dylib("next"), gcc(&STRICT));
+    let does_next = || does_so(&process, &executor.library("next"), gcc(&STRICT));
     std::thread::scope(|scope| scope.spawn(does_next).join().expect("as before"));
-    assert_eq!(controller.exit(0).expect("it ends well"), 0);
+    assert_eq!(process.exit(0).expect("it ends well"), 0);
 }
 
 #[test]

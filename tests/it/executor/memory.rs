@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::testkit::launch;
-use farcall::controller::Controller;
+use farcall::controller::Process;
 use farcall::controller::memory::{AllocAction, AllocActionPair, Segment};
 use farcall::link::ObjectFile;
 use farcall::sps::{AllocGroup, Lifetime};
@@ -24,8 +24,8 @@ fn segment(prot: Prot, start: ExecutorAddr, content: &[u8]) -> Segment<'_> {
 const LATE_MAPPINGS: usize = 8;
 
 /// The executor's mappings, descriptors, and bytes of memory.
-fn resources(controller: &Controller) -> (usize, usize, u64) {
-    let of = |file: &str| format!("/proc/{}/{file}", controller.pid());
+fn resources(process: &Process) -> (usize, usize, u64) {
+    let of = |file: &str| format!("/proc/{}/{file}", process.pid());
     let maps = fs::read_to_string(of("maps")).expect("alive").lines().count();
     let descriptors = fs::read_dir(of("fd")).expect("alive").count();
     // Without the pages of programs and libraries, of which the kernel maps 16 around each that is touched first.
@@ -39,8 +39,8 @@ fn resources(controller: &Controller) -> (usize, usize, u64) {
 }
 
 /// The protections in a slab of the executor: where each begins, as the kernel says.
-fn protections(controller: &Controller, slab: ExecutorAddr, bytes: u64) -> Vec<(u64, String)> {
-    let maps = fs::read_to_string(format!("/proc/{}/maps", controller.pid())).expect("alive");
+fn protections(process: &Process, slab: ExecutorAddr, bytes: u64) -> Vec<(u64, String)> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", process.pid())).expect("alive");
     let mapping = |line: &str| {
         let (start, rest) = line.split_once('-')?;
         let protection = rest.split(' ').nth(1)?.to_owned();
@@ -59,8 +59,8 @@ fn protections(controller: &Controller, slab: ExecutorAddr, bytes: u64) -> Vec<(
 
 #[test]
 fn content_comes_in_the_message_and_code_runs() {
-    let controller = launch::controller();
-    let memory = controller.native_memory();
+    let process = launch::process();
+    let memory = process.native_memory();
     let slab = memory.reserve(16 * PAGE).expect("a slab");
     for round in 1..=100_u64 {
         let (code, data) = (tiny_code::constant(round), round.to_le_bytes());
@@ -68,7 +68,7 @@ fn content_comes_in_the_message_and_code_runs() {
             [segment(Prot::Code, page(slab, 3), &code), segment(Prot::Data, page(slab, 1), &data)];
         let base = memory.initialize(&segments, &[]).expect("initialized");
         assert_eq!(base, page(slab, 1), "the lowest address");
-        let result = controller.call(page(slab, 3), &[0; 8]).expect("it runs");
+        let result = process.call(page(slab, 3), &[0; 8]).expect("it runs");
         assert_eq!(result, round.to_le_bytes());
         let refused = memory.initialize(&segments[..1], &[]).expect_err("in use");
         assert!(
@@ -83,8 +83,9 @@ fn content_comes_in_the_message_and_code_runs() {
 
 #[test]
 fn actions_get_their_arguments_and_temporaries_are_free() {
-    let controller = launch::controller();
-    let memory = controller.native_memory();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let memory = process.native_memory();
     let slab = memory.reserve(8 * PAGE).expect("a slab");
     // A wrapper function that adds its second word to the word at its first: `mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax],
     // rcx; xor eax, eax; xor edx, edx; ret`
@@ -94,7 +95,7 @@ fn actions_get_their_arguments_and_temporaries_are_free() {
     let sum = memory.initialize(&[sum], &[]).expect("initialized");
     let plus = |number: u64| AllocAction::new(add, &(sum, number));
     let pair = |one, other| AllocActionPair { finalize: plus(one), dealloc: plus(other) };
-    let read = || controller.memory_access().read::<u64>(&[sum]).expect("readable")[0];
+    let read = || process.memory_access().read::<u64>(&[sum]).expect("readable")[0];
 
     let data = segment(Prot::Data, page(slab, 2), b"data");
     let mut temporary = segment(Prot::Constants, page(slab, 3), b"init");
@@ -108,7 +109,7 @@ fn actions_get_their_arguments_and_temporaries_are_free() {
     assert_eq!(read(), 3121);
 
     // A function that fails with its argument as the message: `sub rsp, 8; call strdup; add rsp, 8; xor edx, edx; ret`
-    let dylib = controller.create_dylib("fails");
+    let dylib = executor.library("fails");
     let code = b"\x48\x83\xec\x08\xe8\0\0\0\0\x48\x83\xc4\x08\x31\xd2\xc3";
     let object = TinyObject::new().function("fails", code).call_at(5, "strdup").bytes();
     dylib.add_object(&ObjectFile::parse("fails.o", object).expect("an object")).expect("added");
@@ -126,8 +127,8 @@ fn actions_get_their_arguments_and_temporaries_are_free() {
 
 #[test]
 fn one_message_removes_1000_regions_and_one_releases_100_slabs() {
-    let controller = launch::controller();
-    let memory = controller.native_memory();
+    let process = launch::process();
+    let memory = process.native_memory();
     let slab = memory.reserve(1000 * PAGE).expect("a slab");
     let init = |number| {
         let segment = segment(Prot::ALL[(number % 3) as usize], page(slab, number), b"content");
@@ -135,10 +136,10 @@ fn one_message_removes_1000_regions_and_one_releases_100_slabs() {
     };
     let bases: Vec<_> = (0..1000).map(init).collect();
     let slabs: Vec<_> = (0..100).map(|_| memory.reserve(16 * PAGE).expect("a slab")).collect();
-    let before = controller.stats().round_trips;
+    let before = process.stats().round_trips;
     memory.deinitialize(&bases).expect("deinitialized");
     memory.release(&slabs).expect("released");
-    assert_eq!(controller.stats().round_trips - before, 2);
+    assert_eq!(process.stats().round_trips - before, 2);
     let error = memory.deinitialize(&bases).expect_err("all gone").to_string();
     assert!(bases.iter().all(|base| error.contains(&base.to_string())), "each is named");
     let error = memory.release(&slabs).expect_err("all gone").to_string();
@@ -149,8 +150,8 @@ fn one_message_removes_1000_regions_and_one_releases_100_slabs() {
 
 #[test]
 fn cycles_leave_nothing_behind() {
-    let controller = launch::controller();
-    let memory = controller.native_memory();
+    let process = launch::process();
+    let memory = process.native_memory();
     let content = [7; 5000];
     let cycle = |number: u64| {
         let slab = memory.reserve((4 + number % 5) * PAGE).expect("a slab");
@@ -165,9 +166,9 @@ fn cycles_leave_nothing_behind() {
         memory.release(&[slab]).expect("released");
     };
     (0..100).for_each(cycle);
-    let (maps, descriptors, resident) = resources(&controller);
+    let (maps, descriptors, resident) = resources(&process);
     (0..10_000).for_each(cycle);
-    let after = resources(&controller);
+    let after = resources(&process);
     assert_eq!(after.1, descriptors, "descriptors");
     // The thread that waits for the next lane may have started late, with a stack for signals and a heap of its own.
     assert!(after.0 <= maps + LATE_MAPPINGS, "{} mappings, {maps} before", after.0);
@@ -179,8 +180,8 @@ fn cycles_leave_nothing_behind() {
 fn mappings_that_run_out_are_an_error_and_change_nothing() {
     let limit = fs::read_to_string("/proc/sys/vm/max_map_count").expect("Linux");
     let limit: u64 = limit.trim().parse().expect("a number");
-    let controller = launch::controller();
-    let memory = controller.native_memory();
+    let process = launch::process();
+    let memory = process.native_memory();
     let pages = limit + 4096;
     let slab = memory.reserve(pages * PAGE).expect("a slab");
     // Every second page is read-only, and each of those parts the slab.
@@ -189,11 +190,11 @@ fn mappings_that_run_out_are_an_error_and_change_nothing() {
     };
     let (mut initialized, step) = (0, 256);
     let error = loop {
-        let before = protections(&controller, slab, pages * PAGE);
+        let before = protections(&process, slab, pages * PAGE);
         match memory.initialize(&request(initialized, step), &[]) {
             Ok(_) => initialized += step,
             Err(error) => {
-                let after = protections(&controller, slab, pages * PAGE);
+                let after = protections(&process, slab, pages * PAGE);
                 assert_eq!(after, before, "the request has left nothing");
                 break error;
             }
@@ -208,7 +209,7 @@ fn mappings_that_run_out_are_an_error_and_change_nothing() {
     assert_eq!(one.ok(), Some(page(slab, 2 * initialized)), "there is room for less");
     let bases: Vec<_> = (0..initialized / step).map(|n| page(slab, 2 * n * step)).collect();
     memory.deinitialize(&bases).expect("deinitialized");
-    let parts = protections(&controller, slab, pages * PAGE).len();
+    let parts = protections(&process, slab, pages * PAGE).len();
     assert_eq!(parts, 3, "the one region that is left, and what lies before and behind it");
     memory.initialize(&request(0, step), &[]).expect("there is room again");
     memory.release(&[slab]).expect("released");

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use farcall::controller::Executor;
 use farcall::controller::profile::{JitDump, PerfMap};
 use farcall::link::ObjectFile;
 use farcall::{AddrRange, ExecutorAddr};
@@ -50,16 +51,16 @@ fn read_map(path: &Path) -> Vec<(String, Range<u64>)> {
 #[test]
 fn a_map_lists_functions_of_every_link_and_stays() {
     let world = World::new();
-    let map = Arc::new(PerfMap::create(&world.controller).expect("made"));
+    let map = Arc::new(PerfMap::create(&world.process).expect("made"));
     let path = map.path().to_owned();
-    assert_eq!(path, Path::new("/tmp").join(format!("perf-{}.map", world.controller.pid())));
+    assert_eq!(path, Path::new("/tmp").join(format!("perf-{}.map", world.process.pid())));
     world.layer.add_plugin(Arc::clone(&map) as _);
     let tracker = world.tracker();
     world.layer.add(&tracker, &parsed("profiled.c", DEBUG)).expect("added");
     assert_eq!(read_map(&path), [], "nothing is linked yet");
-    let before = world.controller.stats().calls;
+    let before = world.process.stats().calls;
     let outer = world.dylib.lookup("outer").expect("linked").address.get();
-    let calls = world.controller.stats().calls - before;
+    let calls = world.process.stats().calls - before;
     assert!(calls <= 2, "{calls} calls: a lookup, and unwind information");
     let first = read_map(&path);
     let mut names: Vec<_> = first.iter().map(|(name, _)| &**name).collect();
@@ -78,8 +79,8 @@ fn a_map_lists_functions_of_every_link_and_stays() {
     tracker.remove().expect("removed");
     assert_eq!(read_map(&path), first, "what was removed has been there");
     // A dylib's links are listed as well.
-    let dylib = world.controller.create_dylib("another");
-    dylib.add_plugin(Arc::clone(&map) as _);
+    let dylib = Executor::from(&world.process).library("another");
+    dylib.add_plugin(Arc::clone(&map) as _).expect("added");
     dylib.add_object(&parsed("counter.c", DEBUG)).expect("added");
     dylib.link().expect("linked");
     assert!(read_map(&path).len() > first.len());
@@ -90,30 +91,30 @@ fn a_map_lists_functions_of_every_link_and_stays() {
 
 #[test]
 fn an_earlier_process_file_is_replaced_and_no_link_followed() {
-    let controller = launch::controller();
+    let process = launch::process();
     let folder = tempfile::tempdir().expect("a folder");
     let victim = folder.path().join("victim");
     fs::write(&victim, "precious").expect("written");
-    let map = format!("/tmp/perf-{}.map", controller.pid());
-    let dump = folder.path().join(format!("jit-{}.dump", controller.pid()));
+    let map = format!("/tmp/perf-{}.map", process.pid());
+    let dump = folder.path().join(format!("jit-{}.dump", process.pid()));
     for path in [Path::new(&map), &dump] {
         std::os::unix::fs::symlink(&victim, path).expect("linked");
     }
-    drop(PerfMap::create(&controller).expect("made"));
-    drop(JitDump::create(&controller, folder.path()).expect("made"));
+    drop(PerfMap::create(&process).expect("made"));
+    drop(JitDump::create(&process, folder.path()).expect("made"));
     for path in [Path::new(&map), &dump] {
         assert!(!fs::symlink_metadata(path).expect("it is there").is_symlink());
     }
     assert_eq!(fs::read_to_string(&victim).expect("it is there"), "precious");
     fs::remove_file(map).expect("removed");
     let missing = folder.path().join("missing");
-    let error = JitDump::create(&controller, &missing).expect_err("no such folder").to_string();
+    let error = JitDump::create(&process, &missing).expect_err("no such folder").to_string();
     assert!(error.contains("missing/jit-"), "{error}");
-    controller.kill_handle().kill();
-    while controller.pid() != 0 {
+    process.kill();
+    while process.pid() != 0 {
         std::thread::yield_now();
     }
-    assert!(PerfMap::create(&controller).is_err_and(|error| error.is_disconnected()));
+    assert!(PerfMap::create(&process).is_err_and(|error| error.is_disconnected()));
 }
 
 /// Addresses, with their lines, discriminators and files.
@@ -222,8 +223,8 @@ fn functions(records: &[Record]) -> BTreeMap<String, (Range<u64>, Lines)> {
 fn a_dump_has_the_code_the_lines_and_an_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let world = World::new();
-    let pid = world.controller.pid();
-    let dump = Arc::new(JitDump::create(&world.controller, folder.path()).expect("made"));
+    let pid = world.process.pid();
+    let dump = Arc::new(JitDump::create(&world.process, folder.path()).expect("made"));
     let path = dump.path().to_owned();
     assert_eq!(path, folder.path().join(format!("jit-{pid}.dump")));
     // The mapping by which perf finds the file.
@@ -241,7 +242,7 @@ fn a_dump_has_the_code_the_lines_and_an_end() {
     let names: Vec<_> = found.keys().map(|name| &**name).collect();
     assert_eq!(names, ["inner", "outer", "read@plt", "shared", "spin"]);
     assert_eq!(found["outer"].0.start, outer);
-    let memory = world.controller.memory_access();
+    let memory = world.process.memory_access();
     for record in &records {
         if let Record::Load { place, code, .. } = record {
             assert_eq!(memory.read_buffers(&[range(place)]).expect("it is there")[0], *code);
@@ -267,7 +268,7 @@ fn a_dump_has_the_code_the_lines_and_an_end() {
     let both = read_dump(&path, pid);
     assert_eq!(both[..records.len()], records);
     assert_eq!(both.len(), 2 * records.len());
-    world.controller.kill_handle().kill();
+    world.process.kill();
     drop((world, dump, tracker));
     let whole = read_dump(&path, pid);
     assert_eq!((&whole[..both.len()], &whole[both.len()..]), (&both[..], &[Record::Close][..]));
@@ -292,12 +293,12 @@ fn lines_come_from_every_form_of_debug_information() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, build, has_lines) in builds {
         let world = World::new();
-        let dump = JitDump::create(&world.controller, folder.path()).expect("made");
+        let dump = JitDump::create(&world.process, folder.path()).expect("made");
         let path = dump.path().to_owned();
         world.layer.add_plugin(Arc::new(dump));
         world.layer.add(&world.tracker(), &parsed(name, build)).expect("added");
         world.dylib.lookup("spin").expect("linked");
-        let found = functions(&read_dump(&path, world.controller.pid()));
+        let found = functions(&read_dump(&path, world.process.pid()));
         let (place, lines) = &found["spin"];
         // Inlined code may come from elsewhere.
         assert!(lines.iter().all(|line| line.3.starts_with('/')), "{name} {build:?}: {lines:?}");

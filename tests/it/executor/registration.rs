@@ -1,6 +1,6 @@
 //! Linked code made known to the unwinder and to debuggers, and taken back, by allocation actions.
 
-use farcall::controller::Controller;
+use farcall::controller::Process;
 use farcall::controller::memory::{AllocActionPair, Segment};
 use farcall::link::ObjectFile;
 use farcall::sps::AllocGroup;
@@ -14,15 +14,13 @@ const PAGE: u64 = 4096;
 
 /// Stores content in a page of constants with the actions, and returns its base.
 fn store(
-    controller: &Controller,
+    process: &Process,
     start: ExecutorAddr,
     content: &[u8],
     actions: &[AllocActionPair],
 ) -> farcall::Result<ExecutorAddr> {
     let group = AllocGroup::standard(Prot::Constants);
-    controller
-        .native_memory()
-        .initialize(&[Segment { group, start, bytes: PAGE, content }], actions)
+    process.native_memory().initialize(&[Segment { group, start, bytes: PAGE, content }], actions)
 }
 
 fn range(start: ExecutorAddr, bytes: usize) -> AddrRange {
@@ -44,28 +42,29 @@ fn frames(gap_words: u8) -> Vec<u8> {
 fn libunwind_gets_whole_sections_where_it_throws() {
     let source = corpus::source("fake_libunwind.c");
     let library = corpus::shared_library(&[corpus::compile(&source, gcc(&["-O1", "-fPIC"]))]);
-    let controller = launch::builder().env("LD_PRELOAD", library).start().expect("an executor");
-    let dylib = controller.create_dylib("calls");
+    let executor = launch::builder().env("LD_PRELOAD", library).start().expect("an executor");
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("calls");
     // jmp fake_libunwind_calls
     let calls = TinyObject::new().function("calls", &[0xe9, 0, 0, 0, 0]);
     let calls = calls.call_at(1, "fake_libunwind_calls").bytes();
     dylib.add_object(&ObjectFile::parse("calls.o", calls).expect("an object")).expect("added");
     let calls = dylib.lookup("calls").expect("defined");
     let count = || {
-        let result = controller.call(calls, &[]).expect("a result");
+        let result = process.call(calls, &[]).expect("a result");
         result.chunks(4).map(|count| count[0]).collect::<Vec<_>>()
     };
     assert_eq!(count(), [0, 0]);
-    let memory = controller.native_memory();
+    let memory = process.native_memory();
     let slab = memory.reserve(PAGE).expect("a slab");
     let whole = frames(0);
     let once = memory.frames(range(slab, whole.len())).expect("offered");
     let twice = [once.clone(), once];
-    let base = store(&controller, slab, &whole, &twice[..1]).expect("initialized");
+    let base = store(&process, slab, &whole, &twice[..1]).expect("initialized");
     assert_eq!(count(), [1, 0]);
     memory.deinitialize(&[base]).expect("deinitialized");
     assert_eq!(count(), [1, 1]);
-    let base = store(&controller, slab, &whole, &twice).expect("the second changes nothing");
+    let base = store(&process, slab, &whole, &twice).expect("the second changes nothing");
     assert_eq!(count(), [2, 1]);
     let error = memory.deinitialize(&[base]).expect_err("the second finds nothing to take back");
     assert!(error.to_string().contains("is not registered"), "{error}");
@@ -74,7 +73,7 @@ fn libunwind_gets_whole_sections_where_it_throws() {
     for (section, runs) in [(vec![0; 4], 0), (frames(3), 1), ([whole, frames(1)].concat(), 2)] {
         let [added, removed] = count()[..] else { panic!("two numbers") };
         let actions = [memory.frames(range(slab, section.len())).expect("offered")];
-        let base = store(&controller, slab, &section, &actions).expect("initialized");
+        let base = store(&process, slab, &section, &actions).expect("initialized");
         assert_eq!(count(), [added + runs, removed]);
         memory.deinitialize(&[base]).expect("deinitialized");
         assert_eq!(count(), [added + runs, removed + runs]);
@@ -83,33 +82,33 @@ fn libunwind_gets_whole_sections_where_it_throws() {
 
 #[test]
 fn unreadable_frames_are_refused_and_the_memory_is_free() {
-    let controller = launch::builder().start().expect("an executor");
-    let memory = controller.native_memory();
+    let process = launch::builder().start().expect("an executor").process().expect("an executor");
+    let memory = process.native_memory();
     let slab = memory.reserve(PAGE).expect("a slab");
     for bad in [&[1, 0, 0, 0][..], &[0; 6], &[0xff; 12], &[4, 0, 0, 0, 0, 0, 0, 0]] {
         let frames = memory.frames(range(slab, bad.len())).expect("offered");
-        let error = store(&controller, slab, bad, &[frames]).expect_err("refused").to_string();
+        let error = store(&process, slab, bad, &[frames]).expect_err("refused").to_string();
         assert!(error.contains("call frame information"), "{error}");
     }
     let frames = memory.frames(range(slab, 4)).expect("offered");
-    store(&controller, slab, &[0; 4], &[frames]).expect("a good one");
+    store(&process, slab, &[0; 4], &[frames]).expect("a good one");
     memory.release(&[slab]).expect("released");
 }
 
 #[test]
 fn debuggers_know_objects_until_their_memory_is_freed() {
-    let controller = launch::builder().start().expect("an executor");
-    let memory = controller.native_memory();
+    let process = launch::builder().start().expect("an executor").process().expect("an executor");
+    let memory = process.native_memory();
     let slab = memory.reserve(2 * PAGE).expect("a slab");
     let object = TinyObject::new().function("f", &[0xc3]).bytes();
     let known = [memory.debug_object(range(slab, object.len())).expect("offered")];
     for _ in 0..3 {
-        let base = store(&controller, slab, &object, &known).expect("initialized");
+        let base = store(&process, slab, &object, &known).expect("initialized");
         memory.deinitialize(&[base]).expect("deinitialized");
     }
-    store(&controller, slab, &object, &known).expect("initialized");
+    store(&process, slab, &object, &known).expect("initialized");
     let second = ExecutorAddr::new(slab.get() + PAGE);
-    store(&controller, second, &object, &known).expect("registering it again changes nothing");
+    store(&process, second, &object, &known).expect("registering it again changes nothing");
     let error = memory.release(&[slab]).expect_err("it can be taken back once").to_string();
     assert!(error.contains("object") && error.contains("is not registered"), "{error}");
 }

@@ -10,9 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{
-    Access, Client, Controller, Region, RegionHeap, RestartPolicy, Snapshot,
-};
+use farcall::controller::region::{Access, Region, RegionHeap};
+use farcall::controller::{Client, Process, RestartPolicy, Snapshot};
 use farcall::{Connection, PerProt};
 use nix::libc;
 
@@ -31,8 +30,8 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 struct Had {
     region: Region,
     heap: RegionHeap,
-    controller: Controller,
-    buffer: farcall::controller::Buffer,
+    process: Process,
+    buffer: farcall::controller::region::Buffer,
     large: farcall::controller::memory::FinalizedAlloc,
     others: Vec<Box<dyn std::any::Any>>,
 }
@@ -42,13 +41,13 @@ impl Had {
         let region = Region::new(REGION_BYTES as u64, Access::ReadWrite).expect("a region");
         let heap = Region::new(REGION_BYTES as u64, Access::ReadWrite).expect("a region");
         let heap = RegionHeap::new(heap);
-        let controller = launch::controller();
-        let attached = controller.attach(heap.region()).expect("attached");
+        let process = launch::process();
+        let attached = process.attach(heap.region()).expect("attached");
         let bytes = PerProt { data: 8 << 20, ..PerProt::default() };
         // Mostly zero fill, whose memory is freed at its end.
-        let large = controller.allocate_with_zero_fill(bytes, 7 << 20).expect("memory").finalize();
-        let supervised = launch::builder().supervise(RestartPolicy::new().standby());
-        let snapshot = Snapshot::take(launch::controller()).expect("a snapshot");
+        let large = process.allocate_with_zero_fill(bytes, 7 << 20).expect("memory").finalize();
+        let supervised = launch::builder().restart(RestartPolicy::new().standby()).start();
+        let snapshot = Snapshot::take(launch::executor()).expect("a snapshot");
         let copy = snapshot.spawn().expect("a copy");
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("sockets");
         std::thread::spawn(|| farcall::executor::serve(Connection::socket(theirs)?));
@@ -60,17 +59,17 @@ impl Had {
             Box::new(copy),
             Box::new(snapshot),
             Box::new(client),
-            Box::new(controller.pipeline().expect("a pipeline")),
+            Box::new(process.pipeline().expect("a pipeline")),
             Box::new(launch::builder().spawn().expect("a process")),
         ];
-        let buffer = controller.buffer(4096).expect("a buffer");
+        let buffer = process.buffer(4096).expect("a buffer");
         region.words().iter().for_each(|word| word.store(7, std::sync::atomic::Ordering::Relaxed));
-        Self { region, heap, controller, buffer, large, others }
+        Self { region, heap, process, buffer, large, others }
     }
 
     /// Goes on with all of it, and drops it.
     fn resume(self) {
-        let Self { region, heap, controller, buffer, large, others } = self;
+        let Self { region, heap, process, buffer, large, others } = self;
         // Calls that need no descriptor work.
         let _ = region.discard(4096 - 8, REGION_BYTES / 2);
         region.populate(0, REGION_BYTES).expect("memory");
@@ -79,22 +78,22 @@ impl Had {
         drop(block);
         let _ = heap.trim();
         // The others are errors within a bound, or work.
-        let _ = controller.attach(&region);
-        let _ = controller.process_info();
-        let _ = controller.pipeline();
+        let _ = process.attach(&region);
+        let _ = process.process_info();
+        let _ = process.pipeline();
         let _ = std::thread::scope(|scope| {
-            scope.spawn(|| controller.process_info()).join().expect("no panic")
+            scope.spawn(|| process.process_info()).join().expect("no panic")
         });
-        let _ = controller.allocate(PerProt { data: 64 << 20, ..PerProt::default() });
-        if let Err(error) = controller.deallocate([large]) {
+        let _ = process.allocate(PerProt { data: 64 << 20, ..PerProt::default() });
+        if let Err(error) = process.deallocate([large]) {
             eprintln!("{error}");
         }
-        controller.kill_handle().kill();
+        process.kill();
         drop(buffer);
         for other in others {
             drop(other);
         }
-        drop((region, heap, controller));
+        drop((region, heap, process));
     }
 }
 
@@ -146,7 +145,7 @@ fn files_on_the_numbers_of_closed_descriptors_stay_whole() {
         had.resume();
         assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
         assert_unchanged(files);
-        launch::controller().process_info().expect("the next executor");
+        launch::process().process_info().expect("the next executor");
     });
 }
 
@@ -161,11 +160,11 @@ fn a_daemon_that_closes_all_descriptors_harms_no_parent() {
             let files = become_a_daemon(folder.path());
             had.take().expect("here").resume();
             assert_unchanged(files);
-            launch::controller().process_info().is_ok()
+            launch::process().process_info().is_ok()
         }));
         let had = had.take().expect("here");
-        had.controller.process_info().expect("the parent's");
+        had.process.process_info().expect("the parent's");
         assert!(had.region.words()[1].load(std::sync::atomic::Ordering::Relaxed) == 7);
-        had.controller.deallocate([had.large]).expect("the parent's");
+        had.process.deallocate([had.large]).expect("the parent's");
     });
 }

@@ -17,17 +17,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use farcall::controller::calls::{Batch, PendingCall, Pipeline};
 use farcall::controller::hotswap::Redirectable;
 use farcall::controller::memory::FinalizedAlloc;
 use farcall::controller::plugin::ObjectPlugin;
 use farcall::controller::profile::JitDump;
+use farcall::controller::region::{Access, AttachedRegion, Buffer, HeapBlock, Region, RegionHeap};
 use farcall::controller::{
-    Access, AttachedRegion, Batch, Buffer, Client, Controller, Dylib, Function, HeapBlock,
-    ObjectLayer, PendingCall, Pipeline, Pool, ProcessSymbols, Region, RegionHeap, RestartPolicy,
-    Snapshot, Spawned, Supervised, SupervisedFunction,
+    CallOptions, Client, Executor, Function, Library, Process, RestartPolicy, Snapshot, Spawned,
 };
-use farcall::jit::{ExecutionSession, ResourceTracker};
 use farcall::link::ObjectFile;
+use farcall::orc::{ExecutionSession, ResourceTracker};
+use farcall::orc::{ObjectLayer, ProcessSymbols};
 use farcall::session::{Session, SessionBuilder};
 use farcall::task::{Task, TaskDispatcher, ThreadPool};
 use farcall::{Connection, Error, ErrorKind, PerProt, Prot};
@@ -117,8 +118,8 @@ const BLOCK_BYTES: usize = 4 * PAGE;
 
 /// Every handle that a host may have. A child takes one of them.
 struct Host {
-    controller: Option<Controller>,
-    dylib: Option<Dylib>,
+    process: Option<Process>,
+    dylib: Option<Library>,
     sum: Option<Function<Sum>>,
     buffer: Option<Buffer>,
     region: Option<Region>,
@@ -131,10 +132,10 @@ struct Host {
     redirectable: Option<Redirectable>,
     allocated: Option<FinalizedAlloc>,
     dump: Option<Arc<JitDump>>,
-    supervised: Option<(Supervised, SupervisedFunction<Sum>)>,
-    pool: Option<(Pool, SupervisedFunction<Sum>)>,
+    supervised: Option<(Executor, Function<Sum>)>,
+    pool: Option<(Executor, Function<Sum>)>,
     snapshot: Option<Snapshot>,
-    copy: Option<Controller>,
+    copy: Option<Process>,
     spawned: Option<Spawned>,
     client: Option<Client>,
     jit: Option<(ExecutionSession, ObjectLayer, ResourceTracker)>,
@@ -152,34 +153,38 @@ fn client() -> Client {
 
 impl Host {
     fn new() -> Self {
-        let (builder, controller) = (launch::builder(), launch::controller());
-        let dylib = controller.create_dylib("region");
+        let builder = launch::builder();
+        let executor = builder.start().expect("an executor");
+        let process = executor.process().expect("a process");
+        let dylib = executor.library("region");
         let folder = tempfile::tempdir().expect("a folder");
-        let dump = Arc::new(JitDump::create(&controller, folder.path()).expect("a dump"));
-        dylib.add_plugin(Arc::clone(&dump) as Arc<dyn ObjectPlugin>);
+        let dump = Arc::new(JitDump::create(&process, folder.path()).expect("a dump"));
+        dylib.add_plugin(Arc::clone(&dump) as Arc<dyn ObjectPlugin>).expect("added");
         dylib.add_object(&object("region.c")).expect("added");
-        let sum = controller.function::<Sum>(dylib.lookup("sum").expect("linked"));
-        let buffer = controller.buffer(PAGE as u64).expect("a buffer");
+        let sum = dylib.function::<Sum>("sum").bind().expect("linked");
+        let buffer = process.buffer(PAGE as u64).expect("a buffer");
         let region = Region::new(BLOCK_BYTES as u64, Access::ReadWrite).expect("a region");
         let heap = Region::new(1 << 20, Access::ReadWrite).expect("a region");
         let heap = RegionHeap::new(heap);
-        let attached = controller.attach(heap.region()).expect("attached");
+        let attached = process.attach(heap.region()).expect("attached");
         let block = heap.allocate(block_layout()).expect("a block");
         let bytes = PerProt { data: PAGE as u64, ..PerProt::default() };
-        let mut allocated = controller.allocate(bytes).expect("memory");
+        let mut allocated = process.allocate(bytes).expect("memory");
         allocated.write(Prot::Data, &FILLED.to_le_bytes());
         let allocated = allocated.finalize();
-        let supervised = builder.supervise(RestartPolicy::new().standby()).expect("an executor");
-        let of_supervised = supervised.create_dylib("region");
+        let supervised =
+            builder.clone().restart(RestartPolicy::new().standby()).start().expect("an executor");
+        let of_supervised = supervised.library("region");
         of_supervised.add_object(&object("region.c")).expect("added");
-        let pool = builder.pool(1, RestartPolicy::new()).expect("an executor");
-        let of_pool = pool.create_dylib("region");
+        let pool =
+            builder.clone().processes(2).restart(RestartPolicy::new()).start().expect("executors");
+        let of_pool = pool.library("region");
         of_pool.add_object(&object("region.c")).expect("added");
-        let snapshot = Snapshot::take(launch::controller()).expect("a snapshot");
+        let snapshot = Snapshot::take(launch::executor()).expect("a snapshot");
         let jit = ExecutionSession::new();
-        let layer = ObjectLayer::new(&jit, &controller);
+        let layer = ObjectLayer::new(&jit, &process);
         let jit_dylib = jit.create_dylib("main").expect("the first");
-        jit_dylib.add_generator(ProcessSymbols::new(&controller)).expect("added");
+        jit_dylib.add_generator(ProcessSymbols::new(&process)).expect("added");
         let tracker = jit_dylib.create_tracker().expect("a tracker");
         layer.add(&tracker, &object("region.c")).expect("added");
         jit_dylib.lookup("sum").expect("linked");
@@ -187,9 +192,11 @@ impl Host {
         tasks.dispatch(Task::new(|| {}));
         let session = SessionBuilder::new(|task| drop(std::thread::spawn(|| task.run())));
         let mut host = Self {
-            pipeline: Some(controller.pipeline().expect("a pipeline")),
-            redirectable: Some(controller.create_redirectable(sum.address()).expect("a stub")),
-            controller: Some(controller),
+            pipeline: Some(process.pipeline().expect("a pipeline")),
+            redirectable: Some(
+                process.create_redirectable(sum.address().expect("bound")).expect("a stub"),
+            ),
+            process: Some(process),
             dylib: Some(dylib),
             sum: Some(sum),
             buffer: Some(buffer),
@@ -203,7 +210,7 @@ impl Host {
             dump: Some(dump),
             supervised: Some((supervised, of_supervised.function("sum"))),
             pool: Some((pool, of_pool.function("sum"))),
-            copy: Some(snapshot.spawn().expect("a copy")),
+            copy: Some(snapshot.spawn().and_then(|copy| copy.process()).expect("a copy")),
             snapshot: Some(snapshot),
             spawned: Some(builder.spawn().expect("a process")),
             client: Some(client()),
@@ -228,6 +235,7 @@ impl Host {
             filled.iter().take(PAGE / 8).flat_map(|word| word.to_le_bytes()).collect();
         self.buffer.as_mut().expect("here").write(0, &page);
         let sum = self.sum.as_ref().expect("here").over(self.pipeline.as_ref().expect("here"));
+        let sum = sum.expect("of this process");
         let address = block.address().get();
         self.pending = (1..4).map(|words| sum.submit((address, words)).expect("sent")).collect();
         self.batch = Some(sum.batch((1..4).map(|words| (address, words))).expect("sent"));
@@ -238,7 +246,7 @@ impl Host {
     }
 
     fn lanes(&self) -> usize {
-        threads(self.controller.as_ref().expect("here").pid())
+        threads(self.process.as_ref().expect("here").pid())
     }
 
     /// Panics unless all that belongs to the parent is as it was, and works.
@@ -266,23 +274,23 @@ impl Host {
             self.batch.take().expect("here").map(|one| one.expect(what)).collect();
         assert_eq!(batch, [1, 2, 3].map(|count| FILLED.wrapping_mul(count)), "{what}: a batch");
         let sum = self.sum.as_ref().expect("here");
-        assert_eq!(sum.call(address, 2).expect(what), FILLED.wrapping_mul(2), "{what}: a call");
+        assert_eq!(sum.call((address, 2)).expect(what), FILLED.wrapping_mul(2), "{what}: a call");
         assert_eq!(sum.submit((address, 1)).expect(what).wait().expect(what), FILLED, "{what}");
-        let controller = self.controller.as_ref().expect("here");
-        let through =
-            controller.function::<Sum>(self.redirectable.as_ref().expect("here").address());
-        assert_eq!(through.call(address, 1).expect(what), FILLED, "{what}: a redirected call");
+        let process = self.process.as_ref().expect("here");
+        let through = process.function::<Sum>(self.redirectable.as_ref().expect("here").address());
+        assert_eq!(through.call((address, 1)).expect(what), FILLED, "{what}: a redirected call");
         let at = self.allocated.as_ref().expect("here").address();
-        let read = controller.memory_access().read::<u64>(&[at]);
+        let read = process.memory_access().read::<u64>(&[at]);
         assert_eq!(read.expect(what), [FILLED], "{what}: allocated memory");
-        let other = controller.buffer(PAGE as u64).expect(what);
+        let other = process.buffer(PAGE as u64).expect(what);
         let of_first = self.buffer.as_ref().expect("here").address();
         assert_ne!(other.address(), of_first, "{what}: two buffers at one place");
         drop(other);
-        let of = |function: &SupervisedFunction<Sum>| function.call((0, 0)).expect(what);
+        let of = |function: &Function<Sum>| function.call((0, 0)).expect(what);
         assert_eq!(of(&self.supervised.as_ref().expect("here").1), 0);
         assert_eq!(of(&self.pool.as_ref().expect("here").1), 0);
-        self.snapshot.as_ref().expect("here").spawn().expect(what).process_info().expect(what);
+        let copy = self.snapshot.as_ref().expect("here").spawn().expect(what);
+        copy.process().expect(what).process_info().expect(what);
         self.copy.as_ref().expect("here").process_info().expect(what);
         self.client.as_ref().expect("here").process_info().expect(what);
         self.fill();
@@ -298,25 +306,30 @@ type Way = (&'static str, fn(&mut Host) -> bool);
 
 /// Uses, each of which is an error in the child.
 const USES: &[Way] = &[
-    ("a call", |host| refused(host.sum.take().expect("here").call(0, 0))),
+    ("a call", |host| refused(host.sum.take().expect("here").call((0, 0)))),
     ("a call with a timeout", |host| {
-        refused(host.sum.take().expect("here").call_timeout((0, 0), CHILD_TIMEOUT))
+        refused(
+            host.sum
+                .take()
+                .expect("here")
+                .call_with(&CallOptions::new().timeout(CHILD_TIMEOUT), (0, 0)),
+        )
     }),
     ("a call on a thread without a lane", |host| {
         let sum = host.sum.take().expect("here");
-        std::thread::spawn(move || refused(sum.call(0, 0))).join().expect("ended")
+        std::thread::spawn(move || refused(sum.call((0, 0)))).join().expect("ended")
     }),
     ("a watched call", |host| {
         let sum = host.sum.take().expect("here");
-        refused(sum.call_watched((0, 0), CHILD_TIMEOUT, &mut || Ok(())))
+        refused(sum.call_with(&CallOptions::new().watch(CHILD_TIMEOUT, &|| Ok(())), (0, 0)))
     }),
     // H6: the session's pipeline is opened by its first use.
     ("a submitted call", |host| refused(host.sum.take().expect("here").submit((0, 0)))),
     ("a batch", |host| refused(host.sum.take().expect("here").batch([(0, 0)]))),
-    ("a new pipeline", |host| refused(host.controller.take().expect("here").pipeline())),
+    ("a new pipeline", |host| refused(host.process.take().expect("here").pipeline())),
     ("a submitted call over a pipeline", |host| {
         let (sum, pipeline) = (host.sum.take().expect("here"), host.pipeline.take().expect("here"));
-        refused(sum.over(&pipeline).submit((0, 0)))
+        refused(sum.over(&pipeline).expect("of this process").submit((0, 0)))
     }),
     ("the wait for a pending call", |host| {
         refused(host.pending.pop().expect("here").wait_timeout(CHILD_TIMEOUT))
@@ -328,30 +341,30 @@ const USES: &[Way] = &[
     ("the results of a batch", |host| host.batch.take().expect("here").all(refused)),
     ("memory", |host| {
         let bytes = PerProt { data: PAGE as u64, ..PerProt::default() };
-        refused(host.controller.take().expect("here").allocate(bytes).map(drop))
+        refused(host.process.take().expect("here").allocate(bytes).map(drop))
     }),
-    ("a new buffer", |host| refused(host.controller.take().expect("here").buffer(8))),
+    ("a new buffer", |host| refused(host.process.take().expect("here").buffer(8))),
     ("a store into a buffer", |host| {
         let mut buffer = host.buffer.take().expect("here");
         panics(|| buffer.write(0, &[9; 8]))
     }),
     ("the end of memory", |host| {
-        let (controller, allocated) = (host.controller.take(), host.allocated.take());
-        refused(controller.expect("here").deallocate(allocated))
+        let (process, allocated) = (host.process.take(), host.allocated.take());
+        refused(process.expect("here").deallocate(allocated))
     }),
     ("memory by address", |host| {
         let at = host.allocated.take().expect("here").release();
-        refused(host.controller.take().expect("here").memory_access().write([(at, 7_u64)]))
+        refused(host.process.take().expect("here").memory_access().write([(at, 7_u64)]))
     }),
     ("a new block", |host| refused(host.heap.take().expect("here").allocate(block_layout()))),
     ("a trimmed heap", |host| refused(host.heap.take().expect("here").trim())),
     ("discarded bytes", |host| refused(host.region.take().expect("here").discard(0, PAGE))),
     ("an attached region", |host| {
-        refused(host.controller.take().expect("here").attach(host.region.as_ref().expect("here")))
+        refused(host.process.take().expect("here").attach(host.region.as_ref().expect("here")))
     }),
     ("a detached region", |host| refused(host.attached.take().expect("here").detach())),
     ("a link", |host| {
-        let dylib = host.controller.take().expect("here").create_dylib("child");
+        let dylib = Executor::from(host.process.as_ref().expect("here")).library("child");
         dylib.add_object(&object("region.c")).expect("added");
         refused(dylib.lookup("sum"))
     }),
@@ -361,20 +374,22 @@ const USES: &[Way] = &[
         refused(redirectable.redirect(redirectable.address()))
     }),
     ("a new redirectable", |host| {
-        let address = host.sum.take().expect("here").address();
-        refused(host.controller.take().expect("here").create_redirectable(address))
+        let address = host.sum.take().expect("here").address().expect("bound");
+        refused(host.process.take().expect("here").create_redirectable(address))
     }),
     ("a removed tracker", |host| refused(host.jit.take().expect("here").2.remove())),
-    ("the exit of the executor", |host| refused(host.controller.take().expect("here").exit(3))),
+    ("the exit of the executor", |host| refused(host.process.take().expect("here").exit(3))),
     ("a kill", |host| {
-        host.controller.take().expect("here").kill_handle().kill();
+        host.process.take().expect("here").kill();
         true
     }),
     ("a close", |host| {
-        host.controller.take().expect("here").close();
+        host.process.take().expect("here").close();
         true
     }),
-    ("a snapshot", |host| refused(Snapshot::take(host.controller.take().expect("here")))),
+    ("a snapshot", |host| {
+        refused(Snapshot::take(Executor::from(host.process.as_ref().expect("here"))))
+    }),
     ("a copy", |host| refused(host.snapshot.take().expect("here").spawn())),
     ("a call of a supervised function", |host| {
         refused(host.supervised.take().expect("here").1.call((0, 0)))
@@ -392,14 +407,15 @@ const USES: &[Way] = &[
         receiver.recv_timeout(CHILD_TIMEOUT / 2) == Ok(7)
     }),
     ("an executor of its own", |_| {
-        let controller = launch::controller();
+        let executor = launch::executor();
+        let process = executor.process().expect("a process");
         let region = Region::new(BLOCK_BYTES as u64, Access::ReadWrite).expect("a region");
         let heap = RegionHeap::new(region);
-        let _attached = controller.attach(heap.region()).expect("attached");
+        let _attached = process.attach(heap.region()).expect("attached");
         let block = heap.copy(&[FILLED; 4]).expect("a block");
-        let dylib = controller.create_dylib("region");
+        let dylib = executor.library("region");
         dylib.add_object(&object("region.c")).expect("added");
-        let sum = controller.function::<Sum>(dylib.lookup("sum").expect("linked"));
+        let sum = dylib.function::<Sum>("sum").bind().expect("linked");
         sum.submit((block.address().get(), 4)).expect("sent").wait().expect("a sum")
             == FILLED.wrapping_mul(4)
     }),
@@ -407,7 +423,7 @@ const USES: &[Way] = &[
 
 /// Drops, each of which has no effect.
 const DROPS: &[Way] = &[
-    ("a controller", |host| drops(&mut host.controller)),
+    ("a process", |host| drops(&mut host.process)),
     ("a dylib", |host| drops(&mut host.dylib)),
     ("a function", |host| drops(&mut host.sum)),
     ("a buffer", |host| drops(&mut host.buffer)),
@@ -467,11 +483,14 @@ fn a_forked_child_of_a_host_leaves_all_of_its_parent_whole() {
         assert_eq!(host.dump_bytes(), dump, "written by a child");
         // The time in which it has to be connected may be over.
         match host.spawned.take().expect("here").connect() {
-            Ok(spawned) => drop(spawned.process_info().expect("it answers")),
+            Ok(executor) => {
+                let process = executor.process().expect("alive");
+                drop(process.process_info().expect("it answers"));
+            }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Timeout, "{error}"),
         }
         let address = host.allocated.take().expect("here");
-        host.controller.as_ref().expect("here").deallocate([address]).expect("the parent's");
+        host.process.as_ref().expect("here").deallocate([address]).expect("the parent's");
         assert!(host.folder.path().exists());
     });
 }

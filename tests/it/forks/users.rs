@@ -6,7 +6,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Controller, Function};
+use farcall::controller::{CallOptions, Function, Process};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind};
 use nix::libc;
@@ -22,17 +22,18 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const NOBODY: u32 = 65534;
 
 /// An executor with a function that never returns, started by root.
-fn spinning() -> (Controller, Function<extern "C" fn(u64, u64)>, u64) {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("region");
+fn spinning() -> (Process, Function<extern "C" fn(u64, u64)>, u64) {
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("region");
     let file = std::fs::read(corpus::object("region.c", PLAIN)).expect("just compiled");
     dylib.add_object(&ObjectFile::parse("region.o", file).expect("an object")).expect("added");
-    let spin = controller.function(dylib.lookup("fill_for_ever").expect("linked"));
-    let buffer = controller.buffer(4096).expect("a buffer");
+    let spin = process.function(dylib.lookup("fill_for_ever").expect("linked"));
+    let buffer = process.buffer(4096).expect("a buffer");
     let address = buffer.address().get();
     // It lives until the executor ends.
     std::mem::forget(buffer);
-    (controller, spin, address)
+    (process, spin, address)
 }
 
 /// False, with a line that says so, where the test is not root and so cannot become another user.
@@ -59,18 +60,19 @@ fn a_host_that_may_not_kill_its_executor_waits_within_bounds() {
         if unsafe { libc::geteuid() } != 0 {
             return println!("skipped: only root may become another user");
         }
-        let (controller, spin, address) = spinning();
-        let pid = controller.pid();
+        let (process, spin, address) = spinning();
+        let pid = process.pid();
         assert!(becomes_nobody());
         let begun = Instant::now();
-        let mut stop = || Err(Error::new(ErrorKind::Other, "stopped by the host"));
+        let stop = || Err(Error::new(ErrorKind::Other, "stopped by the host"));
         let every = Duration::from_millis(20);
-        let error =
-            spin.call_watched((address, 8), every, &mut stop).expect_err("it never returns");
+        let error = spin
+            .call_with(&CallOptions::new().watch(every, &stop), (address, 8))
+            .expect_err("it never returns");
         assert!(error.to_string().contains("stopped by the host"), "{error}");
-        let error = controller.process_info().expect_err("the session is over");
+        let error = process.process_info().expect_err("the session is over");
         assert!(error.to_string().contains(&format!("process {pid}")), "{error}");
-        drop((controller, spin));
+        drop((process, spin));
         assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
         until("the executor ends by itself", || !is_running(pid));
     });
@@ -87,10 +89,10 @@ fn an_executor_ends_with_a_host_that_may_not_kill_it() {
         }
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         assert!(in_child(move || {
-            let (controller, spin, address) = spinning();
+            let (process, spin, address) = spinning();
             let mut writer = writer;
-            writer.write_all(&controller.pid().to_le_bytes()).expect("written");
-            std::thread::spawn(move || spin.call(address, 8));
+            writer.write_all(&process.pid().to_le_bytes()).expect("written");
+            std::thread::spawn(move || spin.call((address, 8)));
             std::thread::sleep(Duration::from_millis(50));
             // The child ends without a drop.
             becomes_nobody()

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use farcall::controller::{ArchiveMembers, Controller, ObjectLayer, ProcessSymbols};
-use farcall::jit::{
+use farcall::controller::Process;
+use farcall::link::{Archive, ObjectFile};
+use farcall::orc::{ArchiveMembers, ObjectLayer, ProcessSymbols};
+use farcall::orc::{
     ExecutionSession, Interface, JITDylib, JITDylibLookupFlags, Lazily, LookupKind,
     MaterializationResponsibility, ResourceTracker, Symbol, SymbolLookupFlags, SymbolState,
 };
-use farcall::link::{Archive, ObjectFile};
 use farcall::{Error, ErrorKind, ExecutorAddr};
 
 use farcall_bench::{TinyObject, tiny_code};
@@ -23,7 +24,7 @@ use crate::testkit::held::next;
 use crate::testkit::launch;
 
 pub(crate) struct World {
-    pub(crate) controller: Controller,
+    pub(crate) process: Process,
     pub(crate) session: ExecutionSession,
     pub(crate) layer: ObjectLayer,
     pub(crate) dylib: JITDylib,
@@ -33,22 +34,22 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let world = Self::bare(ExecutionSession::new());
-        world.dylib.add_generator(ProcessSymbols::new(&world.controller)).expect("added");
+        world.dylib.add_generator(ProcessSymbols::new(&world.process)).expect("added");
         world
     }
 
     /// Without process symbols.
     pub(crate) fn bare(session: ExecutionSession) -> Self {
         let launch = launch::builder();
-        let controller = launch.start().expect("an executor");
+        let process = launch.start().expect("an executor").process().expect("an executor");
         let reported = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&reported);
         session.set_error_reporter(move |error| {
             noted.lock().expect("no panic").push(error.to_string())
         });
-        let layer = ObjectLayer::new(&session, &controller);
+        let layer = ObjectLayer::new(&session, &process);
         let dylib = session.create_dylib("main").expect("the first");
-        Self { controller, session, layer, dylib, reported }
+        Self { process, session, layer, dylib, reported }
     }
 
     fn add(&self, part: u32) {
@@ -66,13 +67,13 @@ impl World {
 
     pub(crate) fn call_in(&self, dylib: &JITDylib, name: &str, argument: i32) -> i32 {
         let address = dylib.lookup(name).expect("found").address;
-        let function = self.controller.function::<extern "C" fn(i32) -> i32>(address);
-        function.call(argument).expect("a result")
+        let function = self.process.function::<extern "C" fn(i32) -> i32>(address);
+        function.call((argument,)).expect("a result")
     }
 
     /// Where the next memory of each protection would be.
     pub(crate) fn next(&self) -> [ExecutorAddr; 3] {
-        next(&self.controller)
+        next(&self.process)
     }
 }
 
@@ -117,9 +118,9 @@ fn lookup_across_dylibs() {
 fn symbols_of_the_process_come_with_one_message() {
     let world = World::new();
     world.add(6);
-    let before = world.controller.stats();
+    let before = world.process.stats();
     assert_eq!(world.call("digits", 12345), 5);
-    let after = world.controller.stats();
+    let after = world.process.stats();
     assert_eq!(after.round_trips - before.round_trips, 2, "a lookup, and the call");
     assert!(world.dylib.lookup("snprintf").is_ok());
 }
@@ -220,8 +221,8 @@ fn code_with_addresses_of_32_bits_is_refused() {
 #[test]
 fn code_with_addresses_of_32_bits_has_a_layer_of_its_own() {
     let world = World::bare(ExecutionSession::new());
-    let low = ObjectLayer::for_low_code(&world.session, &world.controller);
-    world.dylib.add_generator(ProcessSymbols::for_low_code(&world.controller)).expect("added");
+    let low = ObjectLayer::for_low_code(&world.session, &world.process);
+    world.dylib.add_generator(ProcessSymbols::for_low_code(&world.process)).expect("added");
     let objects = [
         built(18, &["-fno-pic"]),
         built(19, &["-fno-pic"]),
@@ -256,13 +257,13 @@ fn code_with_addresses_of_32_bits_has_a_layer_of_its_own() {
 fn a_callback_may_wait_for_the_executor() {
     let world = World::new();
     world.add(6);
-    let (controller, result) = (world.controller.clone(), Arc::new(AtomicU64::new(0)));
+    let (process, result) = (world.process.clone(), Arc::new(AtomicU64::new(0)));
     let kept = Arc::clone(&result);
-    let callback = move |found: farcall::Result<farcall::jit::SymbolMap>| {
+    let callback = move |found: farcall::Result<farcall::orc::SymbolMap>| {
         let digits = found.expect("found")["digits"].address;
-        let digits = controller.function::<extern "C" fn(i32) -> i32>(digits);
+        let digits = process.function::<extern "C" fn(i32) -> i32>(digits);
         let sum: i32 =
-            [1, 22, 333].map(|number| digits.call(number).expect("a result")).iter().sum();
+            [1, 22, 333].map(|number| digits.call((number,)).expect("a result")).iter().sum();
         kept.store(u64::try_from(sum).expect("a few"), Ordering::Relaxed);
     };
     let order = world.dylib.link_order().expect("it lives");
@@ -312,9 +313,9 @@ fn removal_of_many_objects_by_one_tracker_is_one_message() {
         world.dylib.lookup_all(names.chain(tiny.iter().map(|name| &**name))).expect("found");
         // Posted calls go first.
         assert_eq!(world.call("even", 2), 1);
-        let before = world.controller.stats();
+        let before = world.process.stats();
         tracker.remove().expect("removed");
-        let after = world.controller.stats();
+        let after = world.process.stats();
         assert_eq!(after.calls - before.calls, messages);
         assert_eq!(after.round_trips - before.round_trips, messages);
         assert_eq!(world.next(), base);
@@ -420,7 +421,7 @@ fn when_the_executor_is_gone_removal_says_so_and_lookups_fail() {
     world.add(6);
     world.add(11);
     assert_eq!(world.call("constant", 0), 42);
-    world.controller.kill_handle().kill();
+    world.process.kill();
     let error: Error = world.dylib.lookup("digits").expect_err("it cannot be asked");
     assert!(error.to_string().contains("died") || error.is_disconnected(), "{error}");
     let error = world.dylib.clear().expect_err("it cannot be told");
@@ -441,11 +442,11 @@ fn come_and_go(rounds: u64) -> [Held; 2] {
         assert_eq!(world.call("twice", 0), 84);
         tracker.remove().expect("removed");
         if round == rounds / 10 {
-            warm = Some(Held::of(world.controller.pid()));
+            warm = Some(Held::of(world.process.pid()));
         }
     }
     assert_eq!(world.next(), base, "every byte is free again");
-    [warm.expect("there are more rounds"), Held::of(world.controller.pid())]
+    [warm.expect("there are more rounds"), Held::of(world.process.pid())]
 }
 
 fn is_flat([warm, held]: [Held; 2]) {
@@ -478,9 +479,9 @@ fn soak_objects_that_come_and_go() {
 fn aliases_of_linked_functions() {
     let world = World::new();
     world.add(11);
-    let alias = farcall::jit::Alias {
+    let alias = farcall::orc::Alias {
         aliasee: "constant".into(),
-        flags: farcall::jit::SymbolFlags::EXPORTED,
+        flags: farcall::orc::SymbolFlags::EXPORTED,
     };
     world.dylib.define_aliases(BTreeMap::from([("other".into(), alias)])).expect("defined");
     assert_eq!((world.call("other", 0), world.call("constant", 0)), (42, 43));

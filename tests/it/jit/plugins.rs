@@ -4,13 +4,14 @@
 
 use std::sync::{Arc, Mutex};
 
+use farcall::controller::Process;
 use farcall::controller::plugin::ObjectPlugin;
-use farcall::controller::{Controller, ProcessSymbols};
-use farcall::jit::{
+use farcall::link::{Archive, Image, LinkGraph};
+use farcall::orc::ProcessSymbols;
+use farcall::orc::{
     ExecutionSession, Interface, JITDylib, Lazily, LookupKind, MaterializationResponsibility,
     ResourceKey, ResourceTracker, Symbol, SymbolLookupFlags,
 };
-use farcall::link::{Archive, Image, LinkGraph};
 use farcall::{Error, ErrorKind, ExecutorAddr, Result};
 
 use crate::jit::objects::{EXPORTED, World, object};
@@ -57,7 +58,7 @@ fn link_with(world: &World, at: &Arc<At>) -> (ResourceTracker, Result<Symbol>) {
     world.layer.add(&tracker, &object(6)).expect("added");
     // Phases 1 to 3: what it refers to is looked for, asked for, and resolved.
     let snprintf = world.session.create_dylib("libc").expect("another");
-    snprintf.add_generator(ProcessSymbols::new(&world.controller)).expect("added");
+    snprintf.add_generator(ProcessSymbols::new(&world.process)).expect("added");
     let real = snprintf.lookup("snprintf").expect("found");
     let of_generator = Arc::clone(at);
     let generator =
@@ -198,13 +199,13 @@ fn plugins_are_told_of_all_that_happens_to_a_link() {
 
 /// Where the next memory would be, whenever a link has failed.
 struct Place {
-    controller: Controller,
+    process: Process,
     places: Mutex<Vec<[ExecutorAddr; 3]>>,
 }
 
 impl ObjectPlugin for Place {
     fn notify_failed(&self, _: &MaterializationResponsibility, _: &Error) {
-        self.places.lock().expect("no panic").push(next(&self.controller));
+        self.places.lock().expect("no panic").push(next(&self.process));
     }
 }
 
@@ -213,8 +214,7 @@ fn memory_of_a_failed_link_is_free_when_plugins_hear_of_it() {
     for phase in 0..=4 {
         let world = World::bare(ExecutionSession::new());
         let base = world.next();
-        let place =
-            Arc::new(Place { controller: world.controller.clone(), places: Mutex::default() });
+        let place = Arc::new(Place { process: world.process.clone(), places: Mutex::default() });
         world.layer.add_plugin(Arc::clone(&place) as Arc<dyn ObjectPlugin>);
         let work: Work = Box::new(|| Archive::parse("it fails here", "").map(drop));
         let at = Arc::new(At { phase, work: Mutex::new(Some(work)) });
@@ -228,7 +228,7 @@ fn memory_of_a_failed_link_is_free_when_plugins_hear_of_it() {
 
 /// Releases at the second call, and calls what is about to be removed.
 struct Refusing {
-    controller: Controller,
+    process: Process,
     function: Mutex<ExecutorAddr>,
     results: Mutex<Vec<i32>>,
 }
@@ -236,9 +236,9 @@ struct Refusing {
 impl ObjectPlugin for Refusing {
     fn notify_removing(&self, _: &JITDylib, _: ResourceKey) -> Result<()> {
         let function = *self.function.lock().expect("no panic");
-        let function = self.controller.function::<extern "C" fn() -> i32>(function);
+        let function = self.process.function::<extern "C" fn() -> i32>(function);
         let mut results = self.results.lock().expect("no panic");
-        results.push(function.call().expect("it is still there"));
+        results.push(function.call(()).expect("it is still there"));
         match results.len() {
             1 => Err(Error::other("not now")),
             _ => Ok(()),
@@ -251,7 +251,7 @@ fn a_plugin_that_refuses_a_removal_keeps_the_memory() {
     let world = World::new();
     let base = world.next();
     let refusing = Arc::new(Refusing {
-        controller: world.controller.clone(),
+        process: world.process.clone(),
         function: Mutex::new(ExecutorAddr::NULL),
         results: Mutex::default(),
     });

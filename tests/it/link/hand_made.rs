@@ -1,19 +1,19 @@
 //! Machine code that was made by hand: `link::ObjectBuilder`, in executors.
 
-use farcall::controller::{Controller, Dylib};
+use farcall::controller::{Executor, Library, Process};
 use farcall::link::{CalleeSaved, Frame, ObjectBuilder, ObjectFile};
 use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
 
-fn add(dylib: &Dylib, object: &ObjectBuilder) {
+fn add(dylib: &Library, object: &ObjectBuilder) {
     dylib.add_object(&object.build().expect("sound")).expect("added");
 }
 
-fn call(controller: &Controller, dylib: &Dylib, name: &str, value: i64) -> farcall::Result<i64> {
+fn call(process: &Process, dylib: &Library, name: &str, value: i64) -> farcall::Result<i64> {
     let function = dylib.lookup(name)?;
-    controller.function::<extern "C" fn(i64) -> i64>(function).call(value)
+    process.function::<extern "C" fn(i64) -> i64>(function).call((value,))
 }
 
 /// Code without operands of its own, and where its fields are.
@@ -23,8 +23,9 @@ fn code(parts: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn every_kind_of_field_reaches_its_symbol() {
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("main");
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("main");
     dylib.define_handler("host", |value: i64| value * 10).expect("defined");
     let mut object = ObjectBuilder::new("fields");
     // sub rsp, 8; call target; add rsp, 8; ret
@@ -66,7 +67,7 @@ fn every_kind_of_field_reaches_its_symbol() {
         ("by_table", 11, 12),
     ];
     for (name, value, expected) in cases {
-        assert_eq!(call(&controller, &dylib, name, value).expect(name), expected, "{name}");
+        assert_eq!(call(&process, &dylib, name, value).expect(name), expected, "{name}");
     }
     let variable = dylib.lookup("variable").expect("defined").get();
     assert_eq!(variable % 0x2000, 0);
@@ -109,9 +110,9 @@ fn without_frame_pointer() -> (Vec<u8>, u64, Frame) {
 }
 
 /// A dylib whose function `middle` is made by hand.
-fn around(controller: &Controller, (code, field, frame): (Vec<u8>, u64, Option<Frame>)) -> Dylib {
-    let dylib = controller.create_dylib("d");
-    dylib.add_library("libstdc++.so.6");
+fn around(executor: &Executor, (code, field, frame): (Vec<u8>, u64, Option<Frame>)) -> Library {
+    let dylib = executor.library("d");
+    dylib.add_library("libstdc++.so.6").expect("added");
     let file = std::fs::read(corpus::object("hand_made.cpp", PLAIN)).expect("compiled");
     dylib.add_object(&ObjectFile::parse("hand_made.o", file).expect("an object")).expect("added");
     let mut object = ObjectBuilder::new("middle");
@@ -125,14 +126,15 @@ fn around(controller: &Controller, (code, field, frame): (Vec<u8>, u64, Option<F
 
 #[test]
 fn exceptions_and_backtraces_pass_through_a_frame() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let mut places: Vec<ExecutorAddr> = Vec::new();
     for make in [with_frame_pointer, without_frame_pointer].repeat(3) {
         let (code, field, frame) = make();
-        let dylib = around(&controller, (code, field, Some(frame)));
-        assert_eq!(call(&controller, &dylib, "outer", 1).expect("it returns"), 1, "a backtrace");
+        let dylib = around(&executor, (code, field, Some(frame)));
+        assert_eq!(call(&process, &dylib, "outer", 1).expect("it returns"), 1, "a backtrace");
         // All registers that the function has changed have their values again.
-        assert_eq!(call(&controller, &dylib, "outer", -3).expect("it is caught"), -84);
+        assert_eq!(call(&process, &dylib, "outer", -3).expect("it is caught"), -84);
         places.push(dylib.lookup("middle").expect("defined"));
         dylib.clear().expect("removed");
         let gone = dylib.lookup("middle").expect_err("removed");
@@ -145,9 +147,10 @@ fn exceptions_and_backtraces_pass_through_a_frame() {
 #[test]
 fn a_crash_below_a_frame_tells_the_functions_above_it() {
     for (code, field, frame) in [with_frame_pointer(), without_frame_pointer()] {
-        let controller = launch::controller();
-        let dylib = around(&controller, (code, field, Some(frame)));
-        let error = call(&controller, &dylib, "outer", 7).expect_err("it crashes");
+        let executor = launch::executor();
+        let process = executor.process().expect("a process");
+        let dylib = around(&executor, (code, field, Some(frame)));
+        let error = call(&process, &dylib, "outer", 7).expect_err("it crashes");
         let death = error.death().expect("it died");
         let named = |name: &str| death.backtrace.iter().position(|at| at.starts_with(name));
         let found = ["inner+", "middle+", "outer+"].map(named);
@@ -157,9 +160,10 @@ fn a_crash_below_a_frame_tells_the_functions_above_it() {
 
 #[test]
 fn an_exception_at_code_without_a_frame_ends_the_executor() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let (code, field, _) = with_frame_pointer();
-    let dylib = around(&controller, (code, field, None));
-    let error = call(&controller, &dylib, "outer", -3).expect_err("it cannot be caught");
+    let dylib = around(&executor, (code, field, None));
+    let error = call(&process, &dylib, "outer", -3).expect_err("it cannot be caught");
     assert_eq!(error.death().and_then(|death| death.signal), Some(6), "{error}");
 }

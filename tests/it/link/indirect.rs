@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use farcall::controller::{Dylib, ExecutorBuilder};
+use farcall::controller::{ExecutorBuilder, Library};
 use farcall::link::ObjectFile;
 
 use crate::commands::native::{program, same_as_native};
@@ -41,9 +41,9 @@ fn clones_for_kinds_of_processors() {
 #[test]
 fn a_later_link_calls_indirect_functions_of_an_earlier_one() {
     let program = FARCALL;
-    let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
+    let executor = ExecutorBuilder::new().program(program).start().expect("an executor");
     for _ in 0..20 {
-        let dylib = controller.create_dylib("d");
+        let dylib = executor.library("d");
         let link = |name| {
             let file = std::fs::read(corpus::object(name, PLAIN)).expect("just compiled");
             let object = ObjectFile::parse(name, file).expect("an object");
@@ -63,13 +63,14 @@ fn a_resolver_may_use_the_dylib_through_a_handler() {
     let (done, is_done) = sync_channel(1);
     thread::spawn(move || {
         let program = FARCALL;
-        let controller = ExecutorBuilder::new().program(program).start().expect("an executor");
-        let dylib = Arc::new(controller.create_dylib("d"));
+        let executor = ExecutorBuilder::new().program(program).start().expect("an executor");
+        let process = executor.process().expect("a process");
+        let dylib = Arc::new(executor.library("d"));
         let seen: Arc<OnceLock<(bool, String)>> = Arc::default();
-        let tag = controller.register_handler({
+        let tag = process.register_handler({
             let (dylib, seen) = (Arc::downgrade(&dylib), Arc::clone(&seen));
             move |_, _| {
-                let dylib: Arc<Dylib> = dylib.upgrade().expect("alive");
+                let dylib: Arc<Library> = dylib.upgrade().expect("alive");
                 let known = dylib.lookup("chosen").is_ok();
                 let refused = dylib.link().expect_err("on the thread that links").to_string();
                 seen.set((known, refused)).map_err(|_| "a second time".into())
@@ -84,8 +85,8 @@ fn a_resolver_may_use_the_dylib_through_a_handler() {
             dylib.link().expect("linked");
         }
         let function = dylib.lookup("chosen").expect("linked");
-        let chosen = controller.function::<extern "C" fn() -> i32>(function);
-        assert_eq!(chosen.call().expect("it returns"), 3);
+        let chosen = process.function::<extern "C" fn() -> i32>(function);
+        assert_eq!(chosen.call(()).expect("it returns"), 3);
         let (known, refused) = seen.get().expect("the resolver ran");
         assert!(*known && refused.contains("this thread is linking the dylib"), "{refused}");
         done.send(()).expect("the test waits");

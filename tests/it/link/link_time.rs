@@ -45,16 +45,17 @@ fn three_hundred_members_take_few_messages() {
     let read = |path| std::fs::read(path).expect("just compiled");
     let first = ObjectFile::parse("many_main.o", read(corpus::object("many_main.c", PLAIN)));
     let archive = Archive::parse("many.a", archive()).expect("an archive");
-    let controller = launch::controller();
-    let dylib = controller.create_dylib("program");
-    let before = controller.stats();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let dylib = executor.library("program");
+    let before = process.stats();
     dylib.add_object(&first.expect("an object")).expect("added");
-    dylib.add_archive(&archive);
+    dylib.add_archive(&archive).expect("added");
     let report = dylib.link().expect("linked");
-    let linked = controller.stats();
+    let linked = process.stats();
     assert_eq!(report.objects, MEMBERS as u64 + 1, "the archive came in whole");
     assert_eq!(dylib.run_main(["many"]).expect("it returns"), 23 + 4);
-    let run = controller.stats();
+    let run = process.stats();
     let messages = linked.calls - before.calls;
     assert!((1..=MESSAGES_MAX).contains(&messages), "{messages} messages for one link");
     // Symbols are looked up, and the initializer is registered ahead of the call of main.

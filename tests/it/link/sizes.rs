@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use farcall::controller::Controller;
+use farcall::controller::Process;
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr, PerProt};
 use farcall_bench::TinyObject;
@@ -36,8 +36,8 @@ fn zero_fill_that_nothing_touches_takes_no_memory() {
 }
 
 /// The most memory that an executor had, in bytes.
-fn peak(controller: &Controller) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", controller.pid())).expect("alive");
+fn peak(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).expect("alive");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
 }
@@ -49,11 +49,12 @@ fn object(name: &str) -> ObjectFile {
 
 #[test]
 fn zero_fill_that_was_written_is_zero_in_the_next_link() {
-    let controller = launch::controller();
-    let (object, access) = (object("zeroes.c"), controller.memory_access());
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let (object, access) = (object("zeroes.c"), process.memory_access());
     let mut places = Vec::new();
     for _ in 0..4 {
-        let dylib = controller.create_dylib("zeroes");
+        let dylib = executor.library("zeroes");
         dylib.add_object(&object).expect("added");
         let zeroes = dylib.lookup("zeroes").expect("defined");
         let last = zeroes.checked_add(400 * MIB - 8).expect("an address");
@@ -63,24 +64,25 @@ fn zero_fill_that_was_written_is_zero_in_the_next_link() {
         places.push(zeroes);
     }
     assert!(places.windows(2).all(|pair| pair[0] == pair[1]), "{places:?}");
-    assert!(peak(&controller) < 64 * MIB, "{} bytes", peak(&controller));
+    assert!(peak(&process) < 64 * MIB, "{} bytes", peak(&process));
 }
 
 /// An image that is aligned to more than a page starts behind the start of its memory.
 #[test]
 fn zeroes_surround_an_image_in_memory_that_was_used() {
-    let controller = launch::controller();
-    let access = controller.memory_access();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let access = process.memory_access();
     let ones = launch::tiny_object(&TinyObject::new().variable("ones", &[0xff; 0x48000]));
     let mixed = object("aligned_zeroes.s");
     for _ in 0..3 {
-        let dylib = controller.create_dylib("d");
+        let dylib = executor.library("d");
         dylib.add_object(&ones).expect("added");
         let used = dylib.lookup("ones").expect("defined");
         assert_eq!(access.read::<u64>(&[used]).expect("readable"), [u64::MAX]);
         dylib.clear().expect("removed");
 
-        let dylib = controller.create_dylib("d");
+        let dylib = executor.library("d");
         dylib.add_object(&mixed).expect("added");
         let word = dylib.lookup("word").expect("defined");
         let zeroes = dylib.lookup("zeroes").expect("defined");
@@ -95,36 +97,38 @@ fn zeroes_surround_an_image_in_memory_that_was_used() {
 
 #[test]
 fn a_fresh_run_empties_large_zero_fill() {
-    let controller = launch::controller();
-    let program = controller.create_dylib("zeroes");
-    program.keep_initial_data();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
+    let program = executor.library("zeroes");
+    program.keep_initial_data().expect("added");
     program.add_object(&object("zeroes.c")).expect("added");
     let zeroes = program.lookup("zeroes").expect("defined");
-    let access = controller.memory_access();
+    let access = process.memory_access();
     for _ in 0..3 {
         access.write([(zeroes, 7_u64)]).expect("writable");
         program.run_fresh(["zeroes"]).expect("it runs");
         assert_eq!(access.read::<u64>(&[zeroes]).expect("readable"), [0]);
     }
-    assert!(peak(&controller) < 64 * MIB, "{} bytes", peak(&controller));
+    assert!(peak(&process) < 64 * MIB, "{} bytes", peak(&process));
 }
 
 /// Together they have 2.3 GiB of data.
 #[test]
 fn links_that_exceed_a_slab_together_get_another() {
-    let controller = launch::controller();
+    let executor = launch::executor();
+    let process = executor.process().expect("a process");
     let object = object("zeroes.c");
     let mut links = Vec::new();
     for _ in 0..6 {
-        let dylib = controller.create_dylib("zeroes");
+        let dylib = executor.library("zeroes");
         dylib.add_object(&object).expect("added");
         let first = dylib.lookup("first").expect("defined");
-        let first = controller.function::<extern "C" fn() -> u64>(first).call().expect("a result");
+        let first = process.function::<extern "C" fn() -> u64>(first).call(()).expect("a result");
         let zeroes = dylib.lookup("zeroes").expect("defined");
         assert_eq!(ExecutorAddr::new(first), zeroes);
         links.push((dylib, zeroes));
     }
-    let allocated = controller.allocate(PerProt { code: 4096, ..PerProt::default() });
+    let allocated = process.allocate(PerProt { code: 4096, ..PerProt::default() });
     drop(allocated.expect("there is room again"));
     for (number, (_, one)) in links.iter().enumerate() {
         for (_, other) in &links[..number] {
@@ -137,15 +141,20 @@ fn links_that_exceed_a_slab_together_get_another() {
 #[test]
 fn small_slabs_grow_with_many_links() {
     let small = PerProt { code: MIB, constants: MIB, data: MIB };
-    let controller = launch::builder().slab_bytes(small).start().expect("an executor");
+    let process = launch::builder()
+        .slab_bytes(small)
+        .start()
+        .expect("an executor")
+        .process()
+        .expect("an executor");
     let mut all = Vec::new();
     let one = PerProt { code: 1, constants: 0, data: 300 << 10 };
     for _ in 0..40 {
-        let memory = controller.allocate(one).expect("the session has more slabs");
+        let memory = process.allocate(one).expect("the session has more slabs");
         all.push(memory.finalize());
     }
     let error = loop {
-        match controller.allocate(one) {
+        match process.allocate(one) {
             Ok(memory) => all.push(memory.finalize()),
             Err(error) => break error,
         }
@@ -155,14 +164,14 @@ fn small_slabs_grow_with_many_links() {
         assert!(error.to_string().contains(word), "{error}");
     }
     assert_eq!(all.len(), 64 * 3, "three in each slab");
-    controller.deallocate(all).expect("freed");
-    drop(controller.allocate(one).expect("there is room"));
+    process.deallocate(all).expect("freed");
+    drop(process.allocate(one).expect("there is room"));
 }
 
 #[test]
 fn more_than_a_slab_can_have_is_refused_with_numbers() {
-    let controller = launch::controller();
-    let error = controller.allocate(PerProt { data: 9 << 30, ..PerProt::default() });
+    let process = launch::process();
+    let error = process.allocate(PerProt { data: 9 << 30, ..PerProt::default() });
     let error = error.expect_err("more than 8 GiB");
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.to_string().contains("at most 8589930496 bytes"), "{error}");

@@ -3,7 +3,7 @@
 //! Invariant: the native program of the very same objects says what is right. Code that is loaded into running threads has no
 //! native program; its numbers are in the sources.
 
-use farcall::controller::{Controller, Dylib, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 
@@ -173,31 +173,32 @@ fn code_with_constant_offsets_is_told_how_to_compile() {
     assert!(text.contains("tls_large.o: section .text") && text.contains("-fPIC"), "{ended}");
 }
 
-struct Session(Controller);
+struct Session(Process);
 
 impl Session {
     fn new() -> Self {
         let program = FARCALL;
-        Self(ExecutorBuilder::new().program(program).start().expect("an executor"))
+        let executor = ExecutorBuilder::new().program(program).start().expect("an executor");
+        Self(executor.process().expect("a process"))
     }
 
-    fn dylib(&self, source: &str, flags: &[&str]) -> Dylib {
+    fn dylib(&self, source: &str, flags: &[&str]) -> Library {
         self.dylib_of(&[source], flags)
     }
 
-    fn dylib_of(&self, sources: &[&str], flags: &[&str]) -> Dylib {
-        let dylib = self.0.create_dylib(sources[0]);
+    fn dylib_of(&self, sources: &[&str], flags: &[&str]) -> Library {
+        let dylib = Executor::from(&self.0).library(sources[0]);
         add(&dylib, sources, flags).expect("linked");
         dylib
     }
 
-    fn call(&self, dylib: &Dylib, name: &str, args: &[u8]) -> u64 {
+    fn call(&self, dylib: &Library, name: &str, args: &[u8]) -> u64 {
         let result = self.0.call(dylib.lookup(name).expect("defined"), args).expect("a result");
         result.try_into().map_or(0, u64::from_le_bytes)
     }
 }
 
-fn add(dylib: &Dylib, sources: &[&str], flags: &[&str]) -> farcall::Result<()> {
+fn add(dylib: &Library, sources: &[&str], flags: &[&str]) -> farcall::Result<()> {
     for source in sources {
         let object = std::fs::read(corpus::object(source, gcc(flags))).expect("just compiled");
         dylib.add_object(&ObjectFile::parse(*source, object)?)?;
@@ -270,7 +271,7 @@ fn removal_runs_destructors_of_the_thread() {
 fn the_reserve_is_used_again_and_says_when_it_is_full() {
     let session = Session::new();
     let late = |name: &str, flags: &[&str]| {
-        let dylib = session.0.create_dylib(name);
+        let dylib = Executor::from(&session.0).library(name);
         add(&dylib, &["tls_late.c"], flags).map(|()| dylib)
     };
     let mut dylibs = Vec::new();

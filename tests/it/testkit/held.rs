@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use farcall::controller::Controller;
+use farcall::controller::Process;
 use farcall::{ExecutorAddr, PerProt, Prot};
 
 use crate::testkit::process::threads;
@@ -44,7 +44,7 @@ impl Held {
 }
 
 /// Where the next memory of each protection would be.
-pub(crate) fn next(controller: &Controller) -> [ExecutorAddr; 3] {
-    let memory = controller.allocate(PerProt::from_fn(|_| 1)).expect("memory");
+pub(crate) fn next(process: &Process) -> [ExecutorAddr; 3] {
+    let memory = process.allocate(PerProt::from_fn(|_| 1)).expect("memory");
     Prot::ALL.map(|prot| memory.range(prot).start)
 }

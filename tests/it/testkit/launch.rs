@@ -1,6 +1,6 @@
 //! Executors to call: the built command, started as an executor.
 
-use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::controller::{Executor, ExecutorBuilder, Process};
 use farcall::link::ObjectFile;
 use farcall_bench::TinyObject;
 
@@ -12,9 +12,14 @@ pub(crate) fn builder() -> ExecutorBuilder {
     ExecutorBuilder::new().program(FARCALL)
 }
 
-/// A session with a new executor.
-pub(crate) fn controller() -> Controller {
+/// A new executor.
+pub(crate) fn executor() -> Executor {
     builder().start().expect("an executor")
+}
+
+/// The process of a new executor.
+pub(crate) fn process() -> Process {
+    executor().process().expect("it has just been started")
 }
 
 /// An object that a test has made byte by byte.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{Confinement, Controller, ExecutorBuilder};
+use farcall::controller::{Confinement, ExecutorBuilder, Process};
 use farcall::link::ObjectFile;
 use farcall_bench::{TinyObject, tiny_code};
 
@@ -26,9 +26,9 @@ pub(super) struct Outcome {
 pub(super) fn run() -> Outcome {
     let without = "farcall cannot be used";
     match start_and_call() {
-        Ok((controller, value)) => {
+        Ok((process, value)) => {
             let answers = Row::new("executor", Mark::Good, value, without);
-            Outcome { rows: vec![socket(&controller), confinement(), answers], failure: None }
+            Outcome { rows: vec![socket(&process), confinement(), answers], failure: None }
         }
         Err(failure) => {
             let row = Row::new("executor", Mark::Missing, "see the last line", without);
@@ -37,23 +37,24 @@ pub(super) fn run() -> Outcome {
     }
 }
 
-fn start_and_call() -> Result<(Controller, String), Failure> {
+fn start_and_call() -> Result<(Process, String), Failure> {
     let began = Instant::now();
-    let controller = ExecutorBuilder::new().this_program().start()?;
+    let executor = ExecutorBuilder::new().this_program().start()?;
+    let process = executor.process()?;
     let started = began.elapsed();
     let object = TinyObject::new().function("answer", &tiny_code::constant(ANSWER));
-    let dylib = controller.create_dylib("the trial");
+    let dylib = executor.library("the trial");
     dylib.add_object(&ObjectFile::parse("trial.o", object.bytes())?)?;
     let function = dylib.lookup("answer")?;
     let began = Instant::now();
-    let answer = controller.call(function, &[])?;
+    let answer = process.call(function, &[])?;
     let called = began.elapsed();
     if answer != ANSWER.to_le_bytes() {
         let problem =
             format_args!("a function that returns {ANSWER} returned the bytes {answer:?}");
         return Err(Failure::new(crate::status::NO_EXECUTOR, problem));
     }
-    Ok((controller, format!("started in {started:.1?}, answered in {called:.1?}")))
+    Ok((process, format!("started in {started:.1?}, answered in {called:.1?}")))
 }
 
 /// The rules that this kernel enforces on a second executor, which is isolated.
@@ -61,8 +62,8 @@ fn confinement() -> Row {
     let (name, without) = ("confinement", "farcall run --confine isolated wants --allow-missing");
     let confined = Confinement::isolated().allow_missing();
     let started = ExecutorBuilder::new().this_program().confine(confined).start();
-    let enforced = match started {
-        Ok(controller) => controller.confinement(),
+    let enforced = match started.and_then(|executor| executor.process()) {
+        Ok(process) => process.confinement(),
         Err(error) => return Row::new(name, Mark::Missing, error.to_string(), without),
     };
     let missing: Vec<String> = enforced.missing().map(|one| one.to_string()).collect();
@@ -81,9 +82,9 @@ fn confinement() -> Row {
 
 /// Whether one thread of the executor has the session's socket in a descriptor table of its own (`close_range`, Linux 5.9). Then
 /// the tables of two threads differ.
-fn socket(controller: &Controller) -> Row {
+fn socket(process: &Process) -> Row {
     let without = "the linked program can close the session's socket";
-    let tasks = format!("/proc/{}/task", controller.pid());
+    let tasks = format!("/proc/{}/task", process.pid());
     // The thread separates its table at its start, perhaps after the executor has answered the first call.
     let deadline = Instant::now() + SEPARATION_TIMEOUT;
     let (mark, value) = loop {

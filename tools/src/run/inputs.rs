@@ -12,7 +12,7 @@ use super::heap;
 use super::named::Named;
 use crate::advice;
 use crate::status::{Failure, LINK, NOT_FOUND};
-use farcall::controller::Dylib;
+use farcall::controller::Library;
 use farcall::link::{Archive, ObjectFile};
 
 /// Each thread reads at least this number of files. Reading fewer takes hardly longer than starting it.
@@ -55,15 +55,15 @@ impl Inputs {
     }
 
     /// Adds everything to `dylib`.
-    pub(crate) fn add_to(&self, dylib: &Dylib) -> Result<(), Failure> {
+    pub(crate) fn add_to(&self, dylib: &Library) -> Result<(), Failure> {
         for archive in &self.archives {
-            dylib.add_archive(archive);
+            dylib.add_archive(archive).expect("added");
         }
         self.add_objects_to(dylib)
     }
 
     /// Adds the objects again, which a link that has failed has dropped.
-    pub(crate) fn add_objects_to(&self, dylib: &Dylib) -> Result<(), Failure> {
+    pub(crate) fn add_objects_to(&self, dylib: &Library) -> Result<(), Failure> {
         for object in &self.objects {
             dylib.add_object(object)?;
         }

@@ -19,9 +19,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use farcall::controller::plugin::LinkStep;
 use farcall::controller::profile::{DebugObjects, JitDump, PerfMap};
 use farcall::controller::{
-    Confinement, Controller, Dylib, ExecutorBuilder, KillHandle, LinkReport, LinkStep, Spawned,
+    Confinement, ExecutorBuilder, Library, LinkReport, Process, Spawned, WeakProcess,
 };
 use farcall::{ErrorKind, PerProt};
 
@@ -107,26 +108,26 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     let (connected, connect) =
         steps.alone("connect", 1, || connect(spawned, &named, options.timeout));
     let inputs = inputs?;
-    let Connected { controller, program, timer } = connected?;
+    let Connected { process, program, timer } = connected?;
     steps.all.extend([load, connect]);
     steps.set_bytes("load", inputs.bytes());
 
     if options.allow_exec_stack {
-        controller.allow_executable_stacks()?;
+        process.allow_executable_stacks()?;
     }
     if options.gdb {
-        eprintln!("farcall: the program runs in process {0}: gdb -p {0}", controller.pid());
+        eprintln!("farcall: the program runs in process {0}: gdb -p {0}", process.pid());
     }
-    add_plugins(options, &controller, &program)?;
+    add_plugins(options, &process, &program)?;
     inputs.add_to(&program)?;
     let link = link(options, &named, &inputs, &program, &mut steps)?;
     steps.set_bytes("fix up", link.bytes);
-    let before_main = controller.stats();
+    let before_main = process.stats();
 
     steps.restart();
     let arguments = arguments(options);
     let ran = match &options.entry {
-        None => program.run_main(arguments).and_then(|status| controller.exit(status)),
+        None => program.run_main(arguments).and_then(|status| process.exit(status)),
         Some(entry) => program.run_start(entry, arguments),
     };
     let mut outcome = finish(ran);
@@ -148,11 +149,11 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
     }
     if outcome.as_ref().is_err_and(|failure| failure.signal().is_some()) {
         // The kernel may still write the program's core.
-        controller.close();
+        process.close();
     }
     if options.confine.is_confined() {
         // The session collects the process that has ended what the program left.
-        drop((program, controller));
+        drop((program, process));
         keep(inputs, None);
     } else {
         keep(inputs, Some(program));
@@ -162,8 +163,8 @@ pub(crate) fn run(options: &Options) -> Result<i32, Failure> {
 
 /// Keeps what was read and linked until this process ends, which it does now. To free all that, piece by piece, takes longer. A static
 /// holds it, so a leak checker that is preloaded for the program finds no leak here.
-fn keep(inputs: Inputs, program: Option<Dylib>) {
-    static KEPT: OnceLock<(Inputs, Option<Dylib>)> = OnceLock::new();
+fn keep(inputs: Inputs, program: Option<Library>) {
+    static KEPT: OnceLock<(Inputs, Option<Library>)> = OnceLock::new();
     let _ = KEPT.set((inputs, program));
 }
 
@@ -257,8 +258,8 @@ fn require_executor(path: &Path) -> Result<(), Failure> {
 
 /// A session with the executor, and the program there, without objects yet.
 struct Connected {
-    controller: Controller,
-    program: Dylib,
+    process: Process,
+    program: Library,
     timer: Option<Timer>,
 }
 
@@ -268,16 +269,17 @@ fn connect(
     named: &Named,
     timeout: Option<Duration>,
 ) -> Result<Connected, Failure> {
-    let controller = spawned.connect()?;
-    signals::pass_on(controller.pid())?;
-    let timer = timeout.map(|timeout| Timer::start(timeout, controller.kill_handle()));
-    let program = controller.create_dylib("program");
+    let executor = spawned.connect()?;
+    let process = executor.process()?;
+    signals::pass_on(process.pid())?;
+    let timer = timeout.map(|timeout| Timer::start(timeout, process.downgrade()));
+    let program = executor.library("program");
     for library in &named.libraries {
-        program.add_library(library);
+        program.add_library(library).expect("added");
     }
     // They are opened in the link: they may need names of the program.
-    program.precede_libraries();
-    Ok(Connected { controller, program, timer })
+    program.precede_libraries().expect("added");
+    Ok(Connected { process, program, timer })
 }
 
 /// Links the program. If names are missing that libraries to open as needed define, opens those and links once more.
@@ -289,7 +291,7 @@ fn link(
     options: &Options,
     named: &Named,
     inputs: &Inputs,
-    program: &Dylib,
+    program: &Library,
     steps: &mut Steps,
 ) -> Result<LinkReport, Failure> {
     let entry = options.entry.as_deref().unwrap_or("main");
@@ -309,7 +311,7 @@ fn link(
         && let needed = named.needed_for(error.symbols())
         && !needed.is_empty()
     {
-        needed.into_iter().for_each(|library| program.add_library(library));
+        needed.into_iter().try_for_each(|library| program.add_library(library))?;
         inputs.add_objects_to(program)?;
         program.want(entry)?;
         linked = program.link_with(&mut ended);
@@ -335,15 +337,15 @@ fn link(
 }
 
 /// Adds the plugins that the options name, which make the program known to debuggers and profilers.
-fn add_plugins(options: &Options, controller: &Controller, program: &Dylib) -> Result<(), Failure> {
+fn add_plugins(options: &Options, process: &Process, program: &Library) -> Result<(), Failure> {
     if options.gdb {
-        program.add_plugin(Arc::new(DebugObjects));
+        program.add_plugin(Arc::new(DebugObjects)).expect("added");
     }
     if options.perf_map {
-        program.add_plugin(Arc::new(PerfMap::create(controller)?));
+        program.add_plugin(Arc::new(PerfMap::create(process)?)).expect("added");
     }
     if let Some(directory) = &options.jitdump {
-        program.add_plugin(Arc::new(JitDump::create(controller, directory)?));
+        program.add_plugin(Arc::new(JitDump::create(process, directory)?)).expect("added");
     }
     Ok(())
 }
@@ -372,7 +374,7 @@ fn arguments(options: &Options) -> Vec<Vec<u8>> {
 struct Timer(Arc<AtomicBool>);
 
 impl Timer {
-    fn start(timeout: Duration, killer: KillHandle) -> Self {
+    fn start(timeout: Duration, killer: WeakProcess) -> Self {
         let rang = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&rang);
         std::thread::spawn(move || {

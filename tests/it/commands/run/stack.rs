@@ -33,9 +33,9 @@ fn a_host_thread_with_a_small_stack_starts_an_executor() {
     // N17
     let thread = std::thread::Builder::new().stack_size(128 << 10);
     let started = thread.spawn(|| {
-        let controller = launch::controller();
-        controller.process_info().expect("it lives");
-        controller.close();
+        let process = launch::process();
+        process.process_info().expect("it lives");
+        process.close();
     });
     started.expect("a thread").join().expect("no overflow");
 }

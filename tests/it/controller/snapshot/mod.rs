@@ -3,10 +3,9 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use farcall::controller::{
-    Access, Confinement, Controller, Dylib, ExecutorBuilder, Region, RegionHeap, Restriction,
-    Snapshot,
-};
+use farcall::controller::confinement::Restriction;
+use farcall::controller::region::{Access, Region, RegionHeap};
+use farcall::controller::{CallOptions, Confinement, Executor, ExecutorBuilder, Library, Snapshot};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 use nix::errno::Errno;
@@ -25,30 +24,30 @@ fn object(name: &str) -> ObjectFile {
 }
 
 /// An executor with `snapshot.c`, whose initializers have run, and which has counted to `calls`.
-fn started(calls: i64) -> (Controller, Dylib) {
+fn started(calls: i64) -> (Executor, Library) {
     started_by(&launch::builder(), calls)
 }
 
-fn started_by(builder: &ExecutorBuilder, calls: i64) -> (Controller, Dylib) {
-    let controller = builder.start().expect("an executor");
-    let dylib = controller.create_dylib("main");
+fn started_by(builder: &ExecutorBuilder, calls: i64) -> (Executor, Library) {
+    let executor = builder.start().expect("an executor");
+    let dylib = executor.library("main");
     dylib.define_handler("scaled", |amount: f64| amount * 3.0).expect("defined");
     dylib.add_object(&object("snapshot.c")).expect("added");
     dylib.initialize().expect("initialized");
     for call in 1..=calls {
         assert_eq!(call_in(&dylib, "count"), call);
     }
-    (controller, dylib)
+    (executor, dylib)
 }
 
-fn call_in(dylib: &Dylib, name: &str) -> i64 {
-    dylib.function::<Count>(name).expect("found").call().expect("called")
+fn call_in(dylib: &Library, name: &str) -> i64 {
+    dylib.function::<Count>(name).bind().expect("found").call(()).expect("called")
 }
 
 #[test]
 fn each_copy_goes_on_from_the_snapshot_with_data_of_its_own() {
-    let (controller, dylib) = started(3);
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started(3);
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     let copies: Vec<_> = (0..5).map(|_| snapshot.spawn().expect("a copy")).collect();
     let dylibs: Vec<_> =
         copies.iter().map(|copy| dylib.in_copy(copy).expect("the dylib")).collect();
@@ -57,14 +56,15 @@ fn each_copy_goes_on_from_the_snapshot_with_data_of_its_own() {
             assert_eq!(call_in(dylib, "count"), round);
         }
     }
-    let pids: std::collections::BTreeSet<_> = copies.iter().map(Controller::pid).collect();
+    let pids: std::collections::BTreeSet<_> =
+        copies.iter().map(|copy| copy.process().expect("alive").pid()).collect();
     assert_eq!(pids.len(), 5, "each copy is a process");
     for dylib in &dylibs {
         assert_eq!(call_in(dylib, "forks_counted"), 1, "the program's handlers of forks have run");
         assert_eq!(call_in(dylib, "local_of_thread"), 40);
         assert_eq!(call_in(dylib, "in_child"), 1);
         let with_handler = dylib.function::<extern "C" fn(f64) -> f64>("with_handler");
-        assert_eq!(with_handler.and_then(|function| function.call(2.0)).expect("answered"), 7.0);
+        assert_eq!(with_handler.call((2.0,)).expect("answered"), 7.0);
         assert_eq!(dylib.run_main(["main", "30"]).expect("it runs"), 30 + 9);
     }
     let later = dylib.in_copy(&snapshot.spawn().expect("a copy")).expect("the dylib");
@@ -73,8 +73,8 @@ fn each_copy_goes_on_from_the_snapshot_with_data_of_its_own() {
 
 #[test]
 fn ends_of_copies_are_named_and_harm_no_other() {
-    let (controller, dylib) = started(0);
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started(0);
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     let witness = snapshot.spawn().expect("a copy");
     let witness = dylib.in_copy(&witness).expect("the dylib");
     let wanted = [
@@ -86,24 +86,25 @@ fn ends_of_copies_are_named_and_harm_no_other() {
     ];
     for (way, wanted) in (0..).zip(wanted) {
         let copy = snapshot.spawn().expect("a copy");
+        let process = copy.process().expect("alive");
         let end = dylib.in_copy(&copy).expect("the dylib");
-        let end = end.function::<extern "C" fn(i64) -> i64>("end").expect("found");
-        assert_eq!(end.call(5).expect("it returns"), 5);
-        let error = end.call(way).expect_err("it ends");
+        let end = end.function::<extern "C" fn(i64) -> i64>("end").bind().expect("found");
+        assert_eq!(end.call((5,)).expect("it returns"), 5);
+        let error = end.call((way,)).expect_err("it ends");
         assert!(error.to_string().starts_with(wanted), "{way}: {error}");
-        assert!(error.death().is_some() && copy.has_ended(), "{way}: {error:?}");
+        assert!(error.death().is_some() && process.has_ended(), "{way}: {error:?}");
         assert_eq!(call_in(&witness, "count"), way + 1);
     }
 }
 
 #[test]
 fn a_copy_links_more_and_gives_it_back() {
-    let (controller, dylib) = started(1);
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started(1);
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     let copy = snapshot.spawn().expect("a copy");
     let dylib = dylib.in_copy(&copy).expect("the dylib");
     for _ in 0..3 {
-        let more = copy.create_dylib("more");
+        let more = copy.library("more");
         more.define("count", dylib.lookup("count").expect("found")).expect("defined");
         more.add_object(&object("snapshot_more.c")).expect("added");
         assert_eq!(call_in(&more, "twice") % 2, 1);
@@ -111,34 +112,37 @@ fn a_copy_links_more_and_gives_it_back() {
     }
     dylib.add_object(&object("snapshot_more.c")).expect("added");
     assert_eq!(call_in(&dylib, "twice"), 8 + 9 + 2);
-    assert!(copy.shared_memory(dylib.lookup("count").expect("found")).is_none());
+    let process = copy.process().expect("alive");
+    assert!(process.shared_memory(dylib.lookup("count").expect("found")).is_none());
     dylib.clear().expect("what the copy has linked goes");
-    let buffer = copy.buffer(64).expect("memory of the copy");
-    assert!(copy.shared_memory(buffer.address()).is_some());
+    let buffer = process.buffer(64).expect("memory of the copy");
+    assert!(process.shared_memory(buffer.address()).is_some());
 }
 
 #[test]
 fn copies_share_regions_with_the_host_and_each_other() {
-    let (controller, dylib) = started(0);
+    let (executor, dylib) = started(0);
+    let process = executor.process().expect("a process");
     let heap = RegionHeap::new(Region::new(4096, Access::ReadWrite).expect("a region"));
-    let attached = controller.attach(heap.region()).expect("attached");
+    let attached = process.attach(heap.region()).expect("attached");
     let number = heap.copy(&[5_i64]).expect("room");
     dylib.add_object(&object("snapshot_more.c")).expect("added");
     dylib.link().expect("linked");
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     for expected in [6, 7, 8] {
         let copy = snapshot.spawn().expect("a copy");
         let add = dylib.in_copy(&copy).expect("the dylib");
-        let add = add.function::<extern "C" fn(ExecutorAddr) -> i64>("add_one").expect("found");
-        assert_eq!(add.call(number.address()).expect("added"), expected);
+        let add =
+            add.function::<extern "C" fn(ExecutorAddr) -> i64>("add_one").bind().expect("found");
+        assert_eq!(add.call((number.address(),)).expect("added"), expected);
     }
     drop(attached);
 }
 
 #[test]
 fn a_snapshot_of_a_copy_is_one_of_all_that_it_has() {
-    let (controller, dylib) = started(1);
-    let first = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started(1);
+    let first = Snapshot::take(executor).expect("a snapshot");
     let copy = first.spawn().expect("a copy");
     let in_copy = dylib.in_copy(&copy).expect("the dylib");
     assert_eq!(call_in(&in_copy, "count"), 2);
@@ -156,12 +160,12 @@ fn a_snapshot_of_a_copy_is_one_of_all_that_it_has() {
 
 #[test]
 fn an_impossible_snapshot_leaves_the_session() {
-    let (controller, dylib) = started(1);
+    let (executor, dylib) = started(1);
     assert_eq!(call_in(&dylib, "start_thread"), 0);
-    let error = Snapshot::take(controller).expect_err("a thread runs");
+    let error = Snapshot::take(executor).expect_err("a thread runs");
     assert!(error.to_string().contains("threads of its own: 1"), "{error}");
     assert_eq!(call_in(&dylib, "count"), 2, "the session goes on");
-    let forks = dylib.function::<Count>("forks_counted").expect("found");
+    let forks = dylib.function::<Count>("forks_counted").bind().expect("found");
     assert_eq!(forks.submit(()).and_then(|call| call.wait()).expect("another pipeline"), 0);
     dylib.add_object(&object("snapshot_more.c")).expect("added");
     assert_eq!(call_in(&dylib, "twice"), 3 + 4 + 2);
@@ -169,47 +173,49 @@ fn an_impossible_snapshot_leaves_the_session() {
 
 #[test]
 fn a_filter_that_makes_a_snapshot_impossible_leaves_the_session() {
-    let (controller, dylib) = started(1);
+    let (executor, dylib) = started(1);
     assert_eq!(call_in(&dylib, "refuse_pidfd_getfd"), 0);
-    let error = Snapshot::take(controller).expect_err("a filter");
+    let error = Snapshot::take(executor).expect_err("a filter");
     assert!(error.to_string().contains("pidfd_getfd is refused"), "{error}");
     assert_eq!(call_in(&dylib, "count"), 2, "the session goes on");
 }
 
 #[test]
 fn a_frozen_session_says_what_it_is() {
-    let (controller, dylib) = started(1);
-    let (count, clone) = (dylib.function::<Count>("count").expect("found"), controller.clone());
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
-    let error = count.call().expect_err("the session is over");
+    let (executor, dylib) = started(1);
+    let (count, clone) =
+        (dylib.function::<Count>("count").bind().expect("found"), executor.clone());
+    let process = executor.process().expect("a process");
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
+    let error = count.call(()).expect_err("the session is over");
     assert_eq!(error.kind(), ErrorKind::Disconnected);
     assert!(error.to_string().contains("has become a snapshot"), "{error}");
     dylib.add_object(&object("snapshot_more.c")).expect("added");
     assert!(dylib.clear().is_err(), "copies have its code");
-    assert!(dylib.link().is_err() && clone.buffer(1).is_err() && clone.has_ended());
-    assert!(Snapshot::take(clone.clone()).is_err() && clone.death().is_none());
+    assert!(dylib.link().is_err() && process.buffer(1).is_err() && process.has_ended());
+    assert!(Snapshot::take(clone.clone()).is_err() && process.death().is_none());
     clone.close();
     let copy = snapshot.spawn().expect("a copy");
     assert_eq!(call_in(&dylib.in_copy(&copy).expect("the dylib"), "count"), 2);
-    let error = dylib.in_copy(&launch::controller()).expect_err("another executor");
+    let error = dylib.in_copy(&launch::executor()).expect_err("another executor");
     assert!(error.to_string().contains("is no copy"), "{error}");
 }
 
 #[test]
 fn output_before_the_snapshot_comes_once() {
-    let (controller, dylib) = started(0);
+    let (executor, dylib) = started(0);
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("output");
-    let print = |dylib: &Dylib, text| {
+    let print = |dylib: &Library, text| {
         let args = ["main".as_bytes(), path.as_os_str().as_bytes(), text];
         assert_eq!(dylib.run_main(args).expect("it runs"), 0);
     };
     print(&dylib, b"before ");
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     for _ in 0..2 {
         let copy = snapshot.spawn().expect("a copy");
         print(&dylib.in_copy(&copy).expect("the dylib"), b"after ");
-        assert_eq!(copy.exit(0).expect("it exits"), 0);
+        assert_eq!(copy.process().expect("alive").exit(0).expect("it exits"), 0);
     }
     let written = std::fs::read_to_string(&path).expect("text");
     assert_eq!(written, "before after after ");
@@ -219,16 +225,18 @@ fn output_before_the_snapshot_comes_once() {
 fn isolated_copies_are_confined_against_each_other() {
     type Attack = extern "C" fn(i64) -> i64;
     for confinement in [Confinement::new(), Confinement::isolated().allow_missing()] {
-        let (controller, dylib) = started_by(&launch::builder().confine(confinement), 1);
-        let (zygote, whole) = (controller.pid(), controller.confinement());
-        let snapshot = Snapshot::take(controller).expect("a snapshot");
+        let (executor, dylib) = started_by(&launch::builder().confine(confinement), 1);
+        let process = executor.process().expect("a process");
+        let (zygote, whole) = (process.pid(), process.confinement());
+        let snapshot = Snapshot::take(executor).expect("a snapshot");
         let [copy, other] = [(); 2].map(|()| snapshot.spawn().expect("a copy"));
         let dylib = dylib.in_copy(&copy).expect("the dylib");
+        let [copy, other] = [copy, other].map(|one| one.process().expect("alive"));
         let confined = whole.enforces(Restriction::Signals);
         let wanted = if confined { Errno::EPERM as i64 } else { 0 };
         for attack in ["signal_process", "read_process"] {
-            let attack = dylib.function::<Attack>(attack).expect("found");
-            let of = |process: i32| attack.call(i64::from(process)).expect("an answer");
+            let attack = dylib.function::<Attack>(attack).bind().expect("found");
+            let of = |process: i32| attack.call((i64::from(process),)).expect("an answer");
             assert_eq!(of(copy.pid()), 0, "itself");
             assert_eq!([zygote, other.pid()].map(of), [wanted; 2], "{whole}");
         }
@@ -248,11 +256,11 @@ fn a_copy_without_memory_for_its_threads_ends_its_calls() {
         // A program that Rust's own entry point starts: its threads take memory for their signals.
         let builder = ExecutorBuilder::new().program(env!("CARGO_BIN_EXE_farcall-executor"));
         let builder = builder.confine(confinement).env("RUST_BACKTRACE", "1");
-        let (controller, dylib) = started_by(&builder, 1);
-        let Ok(snapshot) = Snapshot::take(controller) else { continue };
+        let (executor, dylib) = started_by(&builder, 1);
+        let Ok(snapshot) = Snapshot::take(executor) else { continue };
         let called = snapshot.spawn().and_then(|copy| {
-            let count = dylib.in_copy(&copy)?.function::<Count>("count")?;
-            count.call_timeout((), Duration::from_secs(20))
+            let count = dylib.in_copy(&copy)?.function::<Count>("count").bind()?;
+            count.call_with(&CallOptions::new().timeout(Duration::from_secs(20)), ())
         });
         match called {
             Ok(count) => assert_eq!(count, 2, "{mib} MiB"),
@@ -267,17 +275,18 @@ fn a_copy_without_memory_for_its_threads_ends_its_calls() {
 #[test]
 fn a_strictly_confined_executor_has_no_snapshot() {
     let builder = launch::builder().confine(Confinement::strict().allow_missing());
-    let (controller, dylib) = started_by(&builder, 1);
-    let error = Snapshot::take(controller).expect_err("it may not fork");
+    let (executor, dylib) = started_by(&builder, 1);
+    let error = Snapshot::take(executor).expect_err("it may not fork");
     assert!(error.to_string().contains("Confinement::isolated allows one"), "{error}");
     assert_eq!(call_in(&dylib, "count"), 2, "the session goes on");
 }
 
 #[test]
 fn copies_that_come_and_go_leave_nothing() {
-    let (controller, dylib) = started(0);
-    let zygote = controller.pid();
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started(0);
+    let process = executor.process().expect("a process");
+    let zygote = process.pid();
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     let round = || {
         let copies: Vec<_> = (0..10).map(|_| snapshot.spawn().expect("a copy")).collect();
         for copy in &copies {
@@ -302,16 +311,18 @@ fn copies_that_come_and_go_leave_nothing() {
 
 #[test]
 fn copies_end_with_their_zygote_and_calls_say_so() {
-    let (controller, dylib) = started(0);
-    let kill = controller.kill_handle();
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started(0);
+    let process = executor.process().expect("a process");
+    let kill = process.downgrade();
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     let copy = snapshot.spawn().expect("a copy");
     let count = dylib.in_copy(&copy).expect("the dylib");
     assert_eq!(call_in(&count, "count"), 1);
     kill.kill();
-    let error = count.function::<Count>("count").and_then(|count| {
-        until("the copy has ended", || copy.death().is_some());
-        count.call()
+    let process = copy.process().expect("a process");
+    let error = count.function::<Count>("count").bind().and_then(|count| {
+        until("the copy has ended", || process.death().is_some());
+        count.call(())
     });
     let error = error.expect_err("the copy has ended");
     assert_eq!(error.death().and_then(|death| death.signal), Some(Signal::SIGKILL as i32));
@@ -322,9 +333,10 @@ fn copies_end_with_their_zygote_and_calls_say_so() {
 /// A8.
 #[test]
 fn a_copy_that_is_asked_of_a_dead_zygote_fails_with_its_death() {
-    let (controller, _dylib) = started(0);
-    let kill = controller.kill_handle();
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, _dylib) = started(0);
+    let process = executor.process().expect("a process");
+    let kill = process.downgrade();
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     kill.kill();
     for _ in 0..20 {
         let error = snapshot.spawn().expect_err("no zygote");
@@ -338,9 +350,10 @@ fn a_copy_that_is_asked_of_a_dead_zygote_fails_with_its_death() {
 #[test]
 fn a_zygote_that_was_stopped_and_goes_on_makes_copies_again() {
     let builder = launch::builder().start_timeout(Duration::from_secs(1));
-    let (controller, dylib) = started_by(&builder, 1);
-    let zygote = controller.pid();
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started_by(&builder, 1);
+    let process = executor.process().expect("a process");
+    let zygote = process.pid();
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     let signal = |signal| kill(Pid::from_raw(zygote), signal).expect("it is there");
     for _ in 0..2 {
         signal(Signal::SIGSTOP);
@@ -373,11 +386,12 @@ fn a_link_that_races_a_snapshot_says_that_the_session_is_over() {
     let more = object("snapshot_more.c");
     let mut raced = 0;
     for round in 0..60 {
-        let (controller, dylib) = started(0);
+        let (executor, dylib) = started(0);
+        let process = executor.process().expect("a process");
         std::thread::scope(|scope| {
             let linking = scope.spawn(|| {
                 loop {
-                    let other = controller.create_dylib("more");
+                    let other = executor.library("more");
                     other.define("count", dylib.lookup("count")?)?;
                     other.add_object(&more)?;
                     other.link()?;
@@ -385,7 +399,7 @@ fn a_link_that_races_a_snapshot_says_that_the_session_is_over() {
             });
             std::thread::sleep(Duration::from_micros(50 * round));
             // A link that is under way refuses it.
-            while Snapshot::take(controller.clone()).is_err() && !controller.has_ended() {}
+            while Snapshot::take(executor.clone()).is_err() && !process.has_ended() {}
             let outcome: farcall::Result<()> = linking.join().expect("no panic");
             let error = outcome.expect_err("the session is over");
             assert!(error.is_disconnected(), "{error}");
@@ -397,29 +411,31 @@ fn a_link_that_races_a_snapshot_says_that_the_session_is_over() {
 
 #[test]
 fn a_stopped_zygote_holds_up_no_other_executor() {
-    let (controller, dylib) = started(0);
-    let zygote = Pid::from_raw(controller.pid());
-    let snapshot = Snapshot::take(controller).expect("a snapshot");
+    let (executor, dylib) = started(0);
+    let process = executor.process().expect("a process");
+    let zygote = Pid::from_raw(process.pid());
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
     let copy = snapshot.spawn().expect("a copy");
     kill(zygote, Signal::SIGSTOP).expect("stopped");
     // The end of this copy is known without the zygote, and the end of any other executor as well.
     let end = dylib.in_copy(&copy).expect("the dylib");
-    let end = end.function::<extern "C" fn(i64) -> i64>("end").expect("found");
-    let error = end.call(3).expect_err("it ends");
+    let end = end.function::<extern "C" fn(i64) -> i64>("end").bind().expect("found");
+    let error = end.call((3,)).expect_err("it ends");
     assert_eq!(error.death().and_then(|death| death.exit_status), Some(17), "{error}");
-    let (controller, dylib) = started(0);
+    let (executor, dylib) = started(0);
+    let process = executor.process().expect("a process");
     assert_eq!(call_in(&dylib, "count"), 1);
-    assert_eq!(controller.exit(5).expect("it exits"), 5);
+    assert_eq!(process.exit(5).expect("it exits"), 5);
     kill(zygote, Signal::SIGCONT).expect("continued");
 }
 
 #[test]
 fn one_of_several_threads_takes_the_snapshot() {
-    let (controller, dylib) = started(1);
+    let (executor, dylib) = started(1);
     let takers: Vec<_> = (0..4)
         .map(|_| {
-            let controller = controller.clone();
-            std::thread::spawn(move || Snapshot::take(controller))
+            let executor = executor.clone();
+            std::thread::spawn(move || Snapshot::take(executor))
         })
         .collect();
     let taken = takers.into_iter().map(|taker| taker.join().expect("no panic"));

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::PerProt;
-use farcall::controller::{Confinement, Controller};
+use farcall::controller::{Confinement, Process};
 
 use crate::testkit::held::Held;
 use crate::testkit::launch;
@@ -49,13 +49,13 @@ fn count(executors: usize) {
     let builder =
         launch::builder().slab_bytes(PerProt { code: 1 << 20, constants: 1 << 20, data: 1 << 20 });
     let (before, begun) = (own(), Instant::now());
-    let start = |_| builder.start().expect("an executor");
-    let controllers: Vec<Controller> = (0..executors).map(start).collect();
+    let start = |_| builder.start().and_then(|one| one.process()).expect("an executor");
+    let processes: Vec<Process> = (0..executors).map(start).collect();
     let told = Arc::new(AtomicUsize::new(0));
-    for controller in &controllers {
-        controller.process_info().expect("it answers");
+    for process in &processes {
+        process.process_info().expect("it answers");
         let told = Arc::clone(&told);
-        controller.on_death(move |_| _ = told.fetch_add(1, Relaxed)).expect("registered");
+        process.on_death(move |_| _ = told.fetch_add(1, Relaxed)).expect("registered");
     }
     let started = begun.elapsed();
     let (with, threads) = (own(), library_threads());
@@ -73,11 +73,11 @@ fn count(executors: usize) {
     let most = executors * DESCRIPTORS_MAX + SHARED_DESCRIPTORS;
     assert!(descriptors <= most, "{descriptors} descriptors");
     assert!(idle <= 1, "{idle} ticks while nothing happens");
-    let (killed, rest) = controllers.split_at(executors / 2);
-    killed.iter().for_each(|controller| controller.kill_handle().kill());
+    let (killed, rest) = processes.split_at(executors / 2);
+    killed.iter().for_each(|process| process.kill());
     until("all deaths are told", || told.load(Relaxed) == killed.len());
-    rest.iter().for_each(|controller| drop(controller.process_info().expect("it lives on")));
-    drop(controllers);
+    rest.iter().for_each(|process| drop(process.process_info().expect("it lives on")));
+    drop(processes);
     until("the threads have ended", || library_threads().is_empty());
     assert_eq!(
         told.load(Relaxed),
@@ -117,11 +117,11 @@ fn a_background_executor_leaves_the_cpus_to_others() {
     const SCHED_IDLE: u64 = 5;
     for confinement in [Confinement::new(), Confinement::strict().allow_missing()] {
         let confined = launch::builder().confine(confinement.background());
-        let controller = confined.start().expect("an executor");
+        let process = confined.start().expect("an executor").process().expect("an executor");
         thread::scope(|scope| {
-            scope.spawn(|| controller.process_info().expect("a lane of its own"));
+            scope.spawn(|| process.process_info().expect("a lane of its own"));
         });
-        let tasks = fs::read_dir(format!("/proc/{}/task", controller.pid())).expect("/proc");
+        let tasks = fs::read_dir(format!("/proc/{}/task", process.pid())).expect("/proc");
         let policies: Vec<u64> = tasks
             .flatten()
             // A thread that ends meanwhile has none.

@@ -1,4 +1,4 @@
-//! Supervised sessions: what the host has put into an executor is there again in the next one.
+//! Executor sessions: what the host has put into an executor is there again in the next one.
 
 mod many;
 mod pool;
@@ -12,9 +12,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{
-    Access, Region, RegionHeap, RestartPolicy, Supervised, SupervisedDylib, SupervisedFunction,
-};
+use farcall::controller::region::{Access, Region, RegionHeap};
+use farcall::controller::{CallOptions, Executor, Function, Library, RestartPolicy};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr};
 
@@ -27,15 +26,15 @@ const KINDS: i64 = 10;
 
 /// A supervised session with `supervised.c`, and a handler.
 struct Session {
-    supervised: Supervised,
-    dylib: SupervisedDylib,
-    crash: SupervisedFunction<extern "C" fn(i64) -> i64>,
+    supervised: Executor,
+    dylib: Library,
+    crash: Function<extern "C" fn(i64) -> i64>,
 }
 
 impl Session {
     fn start(policy: RestartPolicy) -> Self {
-        let supervised = launch::builder().supervise(policy).expect("an executor");
-        let dylib = supervised.create_dylib("supervised");
+        let supervised = launch::builder().restart(policy).start().expect("an executor");
+        let dylib = supervised.library("supervised");
         dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
         dylib.add_object(&object()).expect("added");
         let crash = dylib.function("crash");
@@ -144,12 +143,15 @@ fn code_that_fills_an_executor_runs_again_after_a_notice() {
     let session = Session::start(RestartPolicy::new());
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
     let (of_deaths, of_starts) = (Arc::clone(&order), Arc::clone(&order));
-    session.supervised.on_death(move |death| {
-        let signal = death.death().and_then(|death| death.signal);
-        of_deaths.lock().expect("no panic").push(format!("died by {signal:?}"));
-    });
-    let establish = move |controller: &farcall::controller::Controller| {
-        assert!(controller.process_info().is_ok());
+    session
+        .supervised
+        .on_death(move |death| {
+            let signal = death.death().and_then(|death| death.signal);
+            of_deaths.lock().expect("no panic").push(format!("died by {signal:?}"));
+        })
+        .expect("added");
+    let establish = move |process: &farcall::controller::Process| {
+        assert!(process.process_info().is_ok());
         of_starts.lock().expect("no panic").push("filled".to_owned());
         Ok(())
     };
@@ -165,11 +167,11 @@ fn the_session_in_what_fills_its_executor_is_an_error() {
     let session = Session::start(RestartPolicy::new());
     let (supervised, crash) = (session.supervised.clone(), session.crash.clone());
     let is_first = AtomicU64::new(0);
-    let used = move |_: &farcall::controller::Controller| {
+    let used = move |_: &farcall::controller::Process| {
         if is_first.fetch_add(1, Relaxed) == 0 {
             return Ok(());
         }
-        supervised.controller()?;
+        supervised.process()?;
         crash.call((11,)).map(drop)
     };
     session.supervised.establish(used).expect("it is alive");
@@ -181,9 +183,9 @@ fn the_session_in_what_fills_its_executor_is_an_error() {
 #[test]
 fn an_object_that_ends_each_executor_is_not_added() {
     let session = Session::start(RestartPolicy::new());
-    let killed = session.supervised.establish(|controller| {
-        controller.kill_handle().kill();
-        controller.process_info().map(drop)
+    let killed = session.supervised.establish(|process| {
+        process.kill();
+        process.process_info().map(drop)
     });
     assert!(killed.expect_err("it died").death().is_some());
     assert_eq!(session.crash.call((11,)).expect("the next executor, without that"), 11);
@@ -197,7 +199,7 @@ fn failed_and_cleared_contents_are_not_remembered() {
     assert!(session.dylib.add_object(&object()).is_err(), "its names are defined");
     let failing = session.supervised.establish(|_| Err(Error::other("not now")));
     assert!(failing.expect_err("it fails").to_string().contains("not now"));
-    let other = session.supervised.create_dylib("other");
+    let other = session.supervised.library("other");
     other.define_handler("rate", |amount: f64| amount).expect("defined");
     other.add_object(&object()).expect("added");
     assert!(session.crash.call((0,)).is_err());
@@ -234,18 +236,23 @@ fn a_policy_pauses_stops_and_kills() {
     // The pause begins with the death, which this thread may learn of later.
     let alive = Instant::now();
     assert!(session.crash.call((0,)).is_err());
-    let error = session.crash.call_timeout((11,), pause / 100).expect_err("it pauses");
+    let error = session
+        .crash
+        .call_with(&CallOptions::new().timeout(pause / 100), (11,))
+        .expect_err("it pauses");
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert_eq!(session.crash.call((11,)).expect("behind the pause"), 11);
     assert!(alive.elapsed() >= pause, "{:?}", alive.elapsed());
 
     let session = Session::start(RestartPolicy::new().kill_on_timeout());
     let spin = session.dylib.function::<extern "C" fn()>("spin");
-    let before = session.supervised.controller().expect("alive").pid();
-    let error = spin.call_timeout((), Duration::from_millis(50)).expect_err("it spins");
+    let before = session.supervised.process().expect("alive").pid();
+    let error = spin
+        .call_with(&CallOptions::new().timeout(Duration::from_millis(50)), ())
+        .expect_err("it spins");
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert_eq!(session.crash.call((11,)).expect("the next executor, at once"), 11);
-    assert_ne!(session.supervised.controller().expect("alive").pid(), before);
+    assert_ne!(session.supervised.process().expect("alive").pid(), before);
 }
 
 /// The processes whose environment has this entry.
@@ -265,8 +272,8 @@ fn the_next_process_stands_by() {
     let entry = format!("{name}={value}");
     let count = || processes_with(&entry).len();
     let builder = launch::builder().env(name, value);
-    let supervised = builder.supervise(RestartPolicy::new().standby()).expect("an executor");
-    let dylib = supervised.create_dylib("supervised");
+    let supervised = builder.restart(RestartPolicy::new().standby()).start().expect("an executor");
+    let dylib = supervised.library("supervised");
     dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
     dylib.add_object(&object()).expect("added");
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
@@ -275,7 +282,7 @@ fn the_next_process_stands_by() {
     let mut dead = Vec::new();
     for kind in 0..KINDS {
         assert_eq!(crash.call((11,)).expect("alive"), 11);
-        let present = supervised.controller().expect("alive").pid();
+        let present = supervised.process().expect("alive").pid();
         dead.push(present);
         let other = || processes_with(&entry).into_iter().find(|pid| !dead.contains(pid));
         until("the next process has started", || other().is_some());
@@ -291,7 +298,7 @@ fn the_next_process_stands_by() {
             until("it has ended", || !processes_with(&entry).contains(&standby));
         }
         assert_eq!(crash.call((11,)).expect("the next executor"), 11);
-        let next = supervised.controller().expect("alive").pid();
+        let next = supervised.process().expect("alive").pid();
         assert_eq!(next == standby, kind % 3 != 2, "{kind}: {next}");
         cases += 1;
     }

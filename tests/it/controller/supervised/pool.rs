@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use farcall::controller::{
-    Access, Controller, Pool, Region, RegionHeap, RestartPolicy, SupervisedDylib,
-};
+use farcall::controller::region::{Access, Region, RegionHeap};
+use farcall::controller::{CallOptions, Executor, Library, Process, RestartPolicy};
 use farcall::{Error, ErrorKind, ExecutorAddr};
 
 use super::{KINDS, is_death, object};
@@ -18,20 +17,20 @@ use crate::testkit::process::until;
 
 const EXECUTORS: usize = 3;
 
-fn start(policy: RestartPolicy) -> (Pool, SupervisedDylib) {
-    let pool = launch::builder().pool(EXECUTORS, policy).expect("executors");
-    let dylib = pool.create_dylib("supervised");
+fn start(policy: RestartPolicy) -> (Executor, Library) {
+    let pool = launch::builder().processes(EXECUTORS).restart(policy).start().expect("executors");
+    let dylib = pool.library("supervised");
     dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
     dylib.add_object(&object()).expect("added");
     (pool, dylib)
 }
 
-fn pids(pool: &Pool) -> Vec<i32> {
+fn pids(pool: &Executor) -> Vec<i32> {
     let pid = |number| {
-        let one = pool.executor(number).expect("there is one");
-        one.controller().expect("alive").pid()
+        let one = pool.on(number).expect("there is one");
+        one.process().expect("alive").pid()
     };
-    (0..pool.executors()).map(pid).collect()
+    (0..pool.processes()).map(pid).collect()
 }
 
 #[test]
@@ -42,7 +41,7 @@ fn each_executor_has_all_that_was_added_once() {
     let numbers = heap.copy(&[1_i64, 2, 39]).expect("room");
     let established = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&established);
-    pool.establish(move |_: &Controller| {
+    pool.establish(move |_: &Process| {
         count.fetch_add(1, Relaxed);
         Ok(())
     })
@@ -64,7 +63,7 @@ fn each_executor_has_all_that_was_added_once() {
             assert!(here.call((0,)).expect_err("a crash").death().is_some());
         }
     }
-    assert!(crash.on(EXECUTORS).is_none() && pool.executor(EXECUTORS).is_none());
+    assert!(crash.on(EXECUTORS).is_none() && pool.on(EXECUTORS).is_none());
     dylib.clear().expect("cleared");
     assert_eq!(crash.call((11,)).expect_err("gone").kind(), ErrorKind::SymbolsNotFound);
 }
@@ -77,7 +76,7 @@ fn a_crash_costs_one_call() {
     let (deaths, crashed, answered) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let told = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&told);
-    pool.on_death(move |_| _ = count.fetch_add(1, Relaxed));
+    pool.on_death(move |_| _ = count.fetch_add(1, Relaxed)).expect("added");
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     thread::scope(|scope| {
         for number in 0..8 {
@@ -121,11 +120,12 @@ fn calls_wait_for_a_free_executor_in_turn() {
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     let long = Duration::from_secs(2);
     thread::scope(|scope| {
-        let spin = || spin.call_timeout((), long).expect_err("it spins").kind();
+        let spin =
+            || spin.call_with(&CallOptions::new().timeout(long), ()).expect_err("it spins").kind();
         let spins: Vec<_> = (0..EXECUTORS).map(|_| scope.spawn(spin)).collect();
         // Until all of them spin, one is free.
         until("none is free", || {
-            crash.call_timeout((11,), long / 20).is_err_and(|error| {
+            crash.call_with(&CallOptions::new().timeout(long / 20), (11,)).is_err_and(|error| {
                 error.kind() == ErrorKind::Timeout && error.to_string().contains("free")
             })
         });
@@ -134,14 +134,15 @@ fn calls_wait_for_a_free_executor_in_turn() {
         assert_eq!(crash.call((12,)).expect("behind a time-out"), 12);
         assert!(spins.into_iter().all(|spin| spin.join().expect("no panic") == ErrorKind::Timeout));
     });
-    let spun = pool.executors();
+    let spun = pool.processes();
     assert_eq!(spun, EXECUTORS);
 }
 
 #[test]
 fn a_handler_calls_the_executor_that_called_it() {
-    let pool = launch::builder().pool(1, RestartPolicy::new()).expect("an executor");
-    let dylib = pool.create_dylib("supervised");
+    let pool =
+        launch::builder().processes(1).restart(RestartPolicy::new()).start().expect("an executor");
+    let dylib = pool.library("supervised");
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     let weak = Arc::new(Mutex::new(Some(crash)));
     let of_handler = Arc::clone(&weak);
@@ -169,7 +170,7 @@ fn an_executor_that_may_not_start_again_is_left_out() {
         let error = crash.call((11,)).expect_err("none is left");
         assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
     }
-    let none = launch::builder().pool(0, RestartPolicy::new());
+    let none = launch::builder().processes(0).restart(RestartPolicy::new()).start();
     assert_eq!(none.expect_err("no executors").kind(), ErrorKind::InvalidArgument);
     drop(pool);
 }
@@ -179,7 +180,7 @@ fn objects_added_among_crashes_are_in_each_executor() {
     let (pool, dylib) = start(RestartPolicy::new());
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     let done = AtomicU64::new(0);
-    let others: Vec<SupervisedDylib> = thread::scope(|scope| {
+    let others: Vec<Library> = thread::scope(|scope| {
         for seed in 0..2 {
             let (crash, done) = (crash.clone(), &done);
             scope.spawn(move || {
@@ -190,7 +191,7 @@ fn objects_added_among_crashes_are_in_each_executor() {
             });
         }
         let add = |number| {
-            let other = pool.create_dylib(format!("other {number}"));
+            let other = pool.library(format!("other {number}"));
             let add = || -> farcall::Result<()> {
                 other.define_handler("rate", move |amount: f64| amount + f64::from(number))?;
                 other.add_object(&object())

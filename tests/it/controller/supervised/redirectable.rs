@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use farcall::ErrorKind;
-use farcall::controller::{RestartPolicy, SupervisedDylib};
+use farcall::controller::{Library, RestartPolicy};
 use farcall::link::ObjectFile;
 
 use super::{Session, is_death};
@@ -25,8 +25,8 @@ fn caller() -> ObjectFile {
     ObjectFile::parse("caller.o", bytes.expect("just compiled")).expect("an object")
 }
 
-fn add_version(session: &Session, number: u32) -> SupervisedDylib {
-    let dylib = session.supervised.create_dylib(format!("version {number}"));
+fn add_version(session: &Session, number: u32) -> Library {
+    let dylib = session.supervised.library(format!("version {number}"));
     dylib.add_object(&version(number)).expect("added");
     dylib
 }
@@ -35,8 +35,8 @@ fn add_version(session: &Session, number: u32) -> SupervisedDylib {
 fn the_next_executor_has_the_latest_implementation() {
     let session = Session::start(RestartPolicy::new());
     let mut old = add_version(&session, 1);
-    let main = session.supervised.create_dylib("main");
-    let redirected = main.create_redirectable("step", &old, "version").expect("defined");
+    let main = session.supervised.library("main");
+    let redirected = main.create_redirection("step", &old, "version").expect("defined");
     main.add_object(&caller()).expect("added");
     // The initializer calls the function in each executor, so it leads somewhere before all is filled.
     main.initialize().expect("the initializer runs");
@@ -60,7 +60,7 @@ fn the_next_executor_has_the_latest_implementation() {
             assert_eq!(first.call(()).expect("in its initializer"), number);
         }
     }
-    let nothing = session.supervised.create_dylib("nothing");
+    let nothing = session.supervised.library("nothing");
     let error = redirected.redirect(&nothing, "version").expect_err("not defined");
     assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
     assert!(session.crash.call((0,)).is_err());
@@ -77,8 +77,8 @@ fn the_next_executor_has_the_latest_implementation() {
 fn a_dylib_that_a_redirected_function_leads_to_is_not_cleared() {
     let session = Session::start(RestartPolicy::new());
     let (first, second) = (add_version(&session, 1), add_version(&session, 2));
-    let main = session.supervised.create_dylib("main");
-    let redirected = main.create_redirectable("step", &first, "version").expect("defined");
+    let main = session.supervised.library("main");
+    let redirected = main.create_redirection("step", &first, "version").expect("defined");
     main.add_object(&caller()).expect("added");
     let twice = main.function::<extern "C" fn() -> i32>("twice");
     assert_eq!(twice.call(()).expect("2 * 1"), 2);
@@ -108,9 +108,9 @@ fn a_dylib_that_a_redirected_function_leads_to_is_not_cleared() {
 fn the_name_of_a_removed_redirected_function_can_be_taken_again() {
     let session = Session::start(RestartPolicy::new());
     let (first, second) = (add_version(&session, 1), add_version(&session, 2));
-    let main = session.supervised.create_dylib("main");
-    let create = || main.create_redirectable("step", &second, "version").expect("the name is free");
-    let redirected = main.create_redirectable("step", &first, "version").expect("defined");
+    let main = session.supervised.library("main");
+    let create = || main.create_redirection("step", &second, "version").expect("the name is free");
+    let redirected = main.create_redirection("step", &first, "version").expect("defined");
     main.add_object(&caller()).expect("added");
     let twice = main.function::<extern "C" fn() -> i32>("twice");
     assert_eq!(twice.call(()).expect("2 * 1"), 2);
@@ -138,16 +138,17 @@ fn the_name_of_a_removed_redirected_function_can_be_taken_again() {
 #[test]
 fn redirections_of_two_threads_among_crashes_end_in_one_of_them() {
     const ROUNDS: u32 = 60;
-    let pool = launch::builder().pool(2, RestartPolicy::new()).expect("executors");
-    let versions: Vec<SupervisedDylib> = (1..=4)
+    let pool =
+        launch::builder().processes(2).restart(RestartPolicy::new()).start().expect("executors");
+    let versions: Vec<Library> = (1..=4)
         .map(|number| {
-            let dylib = pool.create_dylib(format!("version {number}"));
+            let dylib = pool.library(format!("version {number}"));
             dylib.add_object(&version(number)).expect("added");
             dylib
         })
         .collect();
-    let main = pool.create_dylib("main");
-    let redirected = main.create_redirectable("step", &versions[0], "version").expect("defined");
+    let main = pool.library("main");
+    let redirected = main.create_redirection("step", &versions[0], "version").expect("defined");
     main.add_object(&caller()).expect("added");
     let twice = main.function::<extern "C" fn() -> i32>("twice");
     let stop = main.function::<extern "C" fn() -> i32>("stop");

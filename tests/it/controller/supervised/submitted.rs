@@ -6,7 +6,8 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use farcall::ErrorKind;
-use farcall::controller::{PendingCall, RestartPolicy};
+use farcall::controller::calls::PendingCall;
+use farcall::controller::{CallOptions, RestartPolicy};
 
 use super::Session;
 use crate::testkit::launch;
@@ -30,7 +31,7 @@ fn answers(session: &Session, number: i64) {
 }
 
 fn pid(session: &Session) -> i32 {
-    session.supervised.controller().expect("alive").pid()
+    session.supervised.process().expect("alive").pid()
 }
 
 /// U2.
@@ -106,18 +107,18 @@ fn a_host_that_restarts_its_executor_ends_all_calls() {
 #[test]
 fn a_session_with_an_abandoned_call_is_dropped_soon() {
     let dropped = |is_submitted: bool| {
-        let controller = launch::controller();
-        let dylib = controller.create_dylib("supervised");
+        let executor = launch::executor();
+        let dylib = executor.library("supervised");
         dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
         dylib.add_object(&super::object()).expect("added");
-        let spin = dylib.function::<Spin>("spin").expect("found");
+        let spin = dylib.function::<Spin>("spin").bind().expect("found");
         let error = match is_submitted {
-            false => spin.call_timeout((), SHORT),
+            false => spin.call_with(&CallOptions::new().timeout(SHORT), ()),
             true => spin.submit(()).expect("submitted").wait_timeout(SHORT),
         };
         assert_eq!(error.expect_err("it spins").kind(), ErrorKind::Timeout);
         let begun = Instant::now();
-        drop((spin, dylib, controller));
+        drop((spin, dylib, executor));
         begun.elapsed()
     };
     for is_submitted in [false, true] {

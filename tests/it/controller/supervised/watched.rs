@@ -1,11 +1,12 @@
 //! Calls with a watch, and functions in the present executor.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall::controller::RestartPolicy;
+use farcall::controller::{CallOptions, RestartPolicy};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind};
 
@@ -19,17 +20,30 @@ const EVERY: Duration = Duration::from_millis(10);
 fn a_watch_ends_a_call_and_its_executor() {
     let session = Session::start(RestartPolicy::new());
     let spin = session.dylib.function::<extern "C" fn()>("spin");
-    let before = session.supervised.controller().expect("alive").pid();
-    let (mut looks, began) = (0, Instant::now());
-    let outcome = spin.call_watched((), EVERY, || {
-        looks += 1;
-        if looks < 4 { Ok(()) } else { Err(Error::other("stopped by the watch")) }
-    });
-    let error = outcome.expect_err("it spins");
-    assert_eq!((error.to_string().as_str(), looks), ("stopped by the watch", 4));
+    let before = session.supervised.process().expect("alive").pid();
+    let (looks, began) = (Cell::new(0), Instant::now());
+    let watch = || {
+        looks.set(looks.get() + 1);
+        if looks.get() < 4 { Ok(()) } else { Err(Error::other("stopped by the watch")) }
+    };
+    let error = spin.call_with(&CallOptions::new().watch(EVERY, &watch), ()).expect_err("it spins");
+    assert_eq!((error.to_string().as_str(), looks.get()), ("stopped by the watch", 4));
     assert!(began.elapsed() >= 4 * EVERY, "{:?}", began.elapsed());
     assert_eq!(session.crash.call((11,)).expect("the next executor"), 11);
-    assert_ne!(session.supervised.controller().expect("alive").pid(), before);
+    assert_ne!(session.supervised.process().expect("alive").pid(), before);
+}
+
+#[test]
+fn a_watched_call_with_a_timeout_ends_in_time() {
+    let session = Session::start(RestartPolicy::new());
+    let spin = session.dylib.function::<extern "C" fn()>("spin");
+    let options = CallOptions::new().timeout(4 * EVERY).watch(EVERY, &|| Ok(()));
+    for is_bound in [false, true] {
+        let function = if is_bound { spin.bind().expect("linked") } else { spin.clone() };
+        let error = function.call_with(&options, ()).expect_err("it spins");
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+        assert_eq!(session.crash.call((11,)).expect("the next executor"), 11);
+    }
 }
 
 #[test]
@@ -38,15 +52,19 @@ fn a_watched_call_returns_and_dies_as_any_other() {
     let never = || -> farcall::Result<()> { panic!("a quick call is not looked at") };
     let hour = Duration::from_secs(3600);
     for number in 10..1000 {
-        let answer = session.crash.call_watched((number,), hour, never).expect("no crash");
+        let answer = session
+            .crash
+            .call_with(&CallOptions::new().watch(hour, &never), (number,))
+            .expect("no crash");
         assert_eq!(answer, number);
     }
     for kind in 0..super::KINDS {
         let looks = AtomicU64::new(0);
-        let error = session.crash.call_watched((kind,), EVERY, || {
+        let watch = || {
             looks.fetch_add(1, Relaxed);
             Ok(())
-        });
+        };
+        let error = session.crash.call_with(&CallOptions::new().watch(EVERY, &watch), (kind,));
         let error = error.expect_err("a crash");
         assert!(error.death().is_some(), "{kind}: {error}");
     }
@@ -61,7 +79,9 @@ fn watches_of_several_threads_end_their_own_calls() {
             let spin = spin.clone();
             scope.spawn(move || {
                 let stop = || Err(Error::other("stopped by the watch"));
-                let error = spin.call_watched((), EVERY, stop).expect_err("it spins");
+                let error = spin
+                    .call_with(&CallOptions::new().watch(EVERY, &stop), ())
+                    .expect_err("it spins");
                 // The executor of this call may have been another call's executor, too.
                 let is_death = error.death().is_some() || error.is_disconnected();
                 assert!(is_death || error.kind() == ErrorKind::Other, "{error}");
@@ -73,57 +93,75 @@ fn watches_of_several_threads_end_their_own_calls() {
 
 #[test]
 fn a_watch_ends_a_wait_for_a_free_executor() {
-    let pool = launch::builder().pool(1, RestartPolicy::new()).expect("an executor");
-    let dylib = pool.create_dylib("supervised");
+    let pool =
+        launch::builder().processes(2).restart(RestartPolicy::new()).start().expect("executors");
+    let dylib = pool.library("supervised");
     dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
     dylib.add_object(&super::object()).expect("added");
     let spin = dylib.function::<extern "C" fn()>("spin");
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     assert_eq!(crash.call((11,)).expect("no crash"), 11);
-    let controller = pool.executor(0).and_then(|one| one.controller().ok()).expect("alive");
-    let (stops, looked) = (AtomicU64::new(0), AtomicU64::new(0));
+    let alive = |at| pool.on(at).and_then(|one| one.process().ok()).expect("alive");
+    let processes = [0, 1].map(alive);
+    let (stops, looked) = (AtomicU64::new(0), [const { AtomicU64::new(0) }; 2]);
     let stop = || Error::other("stopped by the watch");
     thread::scope(|scope| {
-        let spinner = scope.spawn(|| {
-            let watch = || {
-                looked.fetch_add(1, Relaxed);
-                if stops.load(Relaxed) == 0 { Ok(()) } else { Err(stop()) }
-            };
-            spin.call_watched((), EVERY, watch)
+        let (spin, stops) = (&spin, &stops);
+        let spinners = looked.each_ref().map(|looked| {
+            scope.spawn(move || {
+                let watch = || {
+                    looked.fetch_add(1, Relaxed);
+                    if stops.load(Relaxed) == 0 { Ok(()) } else { Err(stop()) }
+                };
+                spin.call_with(&CallOptions::new().watch(EVERY, &watch), ())
+            })
         });
-        until("the other call has the executor", || looked.load(Relaxed) > 0);
-        let mut looks = 0;
-        let waiting = crash.call_watched((12,), EVERY, || {
-            looks += 1;
-            if looks < 4 { Ok(()) } else { Err(stop()) }
+        until("the other calls have both processes", || {
+            looked.iter().all(|looked| looked.load(Relaxed) > 0)
         });
-        assert_eq!(waiting.expect_err("it is not free").kind(), ErrorKind::Other);
-        assert!(!controller.has_ended(), "the other call goes on");
+        let looks = Cell::new(0);
+        let watch = || {
+            looks.set(looks.get() + 1);
+            if looks.get() < 4 { Ok(()) } else { Err(stop()) }
+        };
+        let waiting = crash.call_with(&CallOptions::new().watch(EVERY, &watch), (12,));
+        assert_eq!(waiting.expect_err("none is free").kind(), ErrorKind::Other);
+        assert!(processes.iter().all(|process| !process.has_ended()), "the other calls go on");
         stops.store(1, Relaxed);
-        let error = spinner.join().expect("no panic").expect_err("it spins");
-        assert_eq!(error.kind(), ErrorKind::Other, "{error}");
+        for spinner in spinners {
+            let error = spinner.join().expect("no panic").expect_err("it spins");
+            assert_eq!(error.kind(), ErrorKind::Other, "{error}");
+        }
     });
-    assert_eq!(crash.call_watched((13,), EVERY, || Ok(())).expect("the next executor"), 13);
+    assert_eq!(
+        crash
+            .call_with(&CallOptions::new().watch(EVERY, &|| Ok(())), (13,))
+            .expect("the next executor"),
+        13
+    );
 }
 
 #[test]
 fn a_function_of_the_present_executor_dies_with_it() {
     let session = Session::start(RestartPolicy::new());
-    let present = session.crash.present().expect("linked");
-    assert_eq!(present.call(11).expect("no crash"), 11);
-    assert_eq!(present.controller().pid(), session.supervised.controller().expect("alive").pid());
+    let present = session.crash.bind().expect("linked");
+    assert_eq!(present.call((11,)).expect("no crash"), 11);
+    assert_eq!(
+        present.process().expect("bound").pid(),
+        session.supervised.process().expect("alive").pid()
+    );
     let error = session.crash.call((0,)).expect_err("a crash");
     assert!(error.death().is_some(), "{error}");
-    assert!(present.call(11).expect_err("its executor is dead").is_disconnected());
-    assert_eq!(session.crash.present().and_then(|next| next.call(13)).expect("the next one"), 13);
+    assert!(present.call((11,)).expect_err("its executor is dead").is_disconnected());
+    assert_eq!(session.crash.bind().and_then(|next| next.call((13,))).expect("the next one"), 13);
     let missing = session.dylib.function::<extern "C" fn()>("no_such_function");
-    assert_eq!(missing.present().expect_err("it is not there").kind(), ErrorKind::SymbolsNotFound);
+    assert_eq!(missing.bind().expect_err("it is not there").kind(), ErrorKind::SymbolsNotFound);
 }
 
 #[test]
 fn types_are_compared_in_each_executor() {
-    let supervised = launch::builder().supervise(RestartPolicy::new()).expect("an executor");
-    let dylib = supervised.create_dylib("supervised");
+    let supervised = launch::builder().restart(RestartPolicy::new()).start().expect("an executor");
+    let dylib = supervised.library("supervised");
     dylib.check_types().expect("remembered");
     dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
     let with_types = corpus::object("supervised.c", corpus::gcc(&["-O2", "-g"]));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use farcall::controller::profile::DebugObjects;
-use farcall::controller::{Controller, Dylib};
+use farcall::controller::{Executor, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, PerProt, Prot};
 
@@ -16,43 +16,44 @@ use crate::testkit::launch;
 use crate::testkit::process::{Running, until};
 
 /// Links `stepped.c` with these names for its functions, in a dylib of its own, and returns the outer one.
-fn stepped(controller: &Controller, inner: &str, outer: &str) -> (Dylib, ExecutorAddr) {
+fn stepped(executor: &Executor, inner: &str, outer: &str) -> (Library, ExecutorAddr) {
     let names = [format!("-Dinner_step={inner}"), format!("-Douter_step={outer}")];
     let flags = ["-O0", "-g", "-fPIC", &names[0], &names[1]];
     let file = fs::read(corpus::object("stepped.c", gcc(&flags))).expect("just compiled");
-    let dylib = controller.create_dylib(outer);
-    dylib.add_plugin(Arc::new(DebugObjects));
+    let dylib = executor.library(outer);
+    dylib.add_plugin(Arc::new(DebugObjects)).expect("added");
     dylib.add_object(&ObjectFile::parse("stepped.o", file).expect("an object")).expect("added");
     let outer = dylib.lookup(outer).expect("linked");
     (dylib, outer)
 }
 
-fn call(controller: &Controller, function: ExecutorAddr, number: i32) -> i32 {
-    controller.function::<extern "C" fn(i32) -> i32>(function).call(number).expect("a result")
+fn call(process: &Process, function: ExecutorAddr, number: i32) -> i32 {
+    process.function::<extern "C" fn(i32) -> i32>(function).call((number,)).expect("a result")
 }
 
 /// Attaches a debugger to an executor that has linked code, and lets it run. Then code is called that was linked before and
 /// after, in place of code that was removed, and under the same names once more. Returns what the debugger has printed.
 fn debugged(debugger: impl FnOnce(i32, &Path) -> Command) -> String {
-    let controller = launch::builder().debuggable().start().expect("an executor");
-    let (_before, before) = stepped(&controller, "inner_before", "outer_before");
+    let executor = launch::builder().debuggable().start().expect("an executor");
+    let process = executor.process().expect("a process");
+    let (_before, before) = stepped(&executor, "inner_before", "outer_before");
     let folder = tempfile::tempdir().expect("a folder");
     let ready = folder.path().join("ready");
-    let debugger = Running::start(debugger(controller.pid(), &ready));
+    let debugger = Running::start(debugger(process.pid(), &ready));
     until("the debugger is attached", || ready.exists());
-    assert_eq!(call(&controller, before, 20), 41);
-    let (after_dylib, after) = stepped(&controller, "inner_after", "outer_after");
-    assert_eq!(call(&controller, after, 100), 201);
+    assert_eq!(call(&process, before, 20), 41);
+    let (after_dylib, after) = stepped(&executor, "inner_after", "outer_after");
+    assert_eq!(call(&process, after, 100), 201);
     after_dylib.clear().expect("removed");
-    let (again_dylib, again) = stepped(&controller, "inner_again", "outer_again");
+    let (again_dylib, again) = stepped(&executor, "inner_again", "outer_again");
     assert_ne!(again, after, "where the debugger has a breakpoint still");
-    assert_eq!(call(&controller, again, 1000), 2001);
+    assert_eq!(call(&process, again, 1000), 2001);
     again_dylib.clear().expect("removed");
-    let (_again, again) = stepped(&controller, "inner_again", "outer_again");
-    assert_eq!(call(&controller, again, 10000), 20001);
+    let (_again, again) = stepped(&executor, "inner_again", "outer_again");
+    assert_eq!(call(&process, again, 10000), 20001);
     let ended = debugger.end();
-    assert_eq!(call(&controller, before, 1), 3, "behind the debugger");
-    assert_eq!(call(&controller, again, 1), 3, "behind the debugger");
+    assert_eq!(call(&process, before, 1), 3, "behind the debugger");
+    assert_eq!(call(&process, again, 1), 3, "behind the debugger");
     assert_eq!(ended.status, 0, "{ended}");
     format!("{}\n{}", String::from_utf8_lossy(&ended.stdout), ended.complaint())
 }
@@ -187,26 +188,26 @@ fn code_that_is_replaced_under_a_breakpoint_is_the_new_code() {
     // Code is used again when there is no other.
     let page = PerProt { code: 4096, constants: 4096, data: 1 << 20 };
     let launch = launch::builder().debuggable().slab_bytes(page);
-    let controller = launch.start().expect("an executor");
-    let pid = controller.pid();
+    let process = launch.start().expect("an executor").process().expect("an executor");
+    let pid = process.pid();
     let mut places = Vec::new();
     for number in 1..=3_u8 {
         // mov eax, number; ret
         let sizes = PerProt { code: 6, ..PerProt::default() };
-        let mut memory = controller.allocate(sizes).expect("memory");
+        let mut memory = process.allocate(sizes).expect("memory");
         memory.write(Prot::Code, &[0xb8, number, 0, 0, 0, 0xc3]);
         let memory = memory.finalize();
-        let function = controller.function::<extern "C" fn() -> i32>(memory.address());
-        assert_eq!(function.call().expect("a result"), i32::from(number));
+        let function = process.function::<extern "C" fn() -> i32>(memory.address());
+        assert_eq!(function.call(()).expect("a result"), i32::from(number));
         // As a debugger writes, for example a breakpoint. It takes its breakpoint back, and the copy stays.
         let file = fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"));
         let file = file.expect("a process of this user");
         let written =
             std::os::unix::fs::FileExt::write_at(&file, &[0x90], memory.address().get() + 32);
         assert_eq!(written.expect("code is writable for debuggers"), 1);
-        assert_eq!(function.call().expect("a result"), i32::from(number));
+        assert_eq!(function.call(()).expect("a result"), i32::from(number));
         places.push(memory.address());
-        controller.deallocate([memory]).expect("freed");
+        process.deallocate([memory]).expect("freed");
     }
     assert_eq!(places, [places[0]; 3], "in the same page");
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use farcall::controller::{Controller, ExecutorBuilder};
+use farcall::controller::ExecutorBuilder;
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 
 use super::say;
@@ -93,11 +93,12 @@ fn crashed(builder: &ExecutorBuilder, name: &str) -> PathBuf {
     let folder = tempfile::tempdir().expect("a folder").keep().join(name);
     fs::create_dir(&folder).expect("a folder");
     std::env::set_current_dir(&folder).expect("a folder");
-    let controller: Controller = builder.start().expect("an executor");
-    let buffer = controller.buffer(1 << 20).expect("memory");
-    let nowhere = controller.function::<extern "C" fn() -> i32>(buffer.address());
-    assert!(nowhere.call().is_err(), "data cannot be run");
-    drop((nowhere, buffer, controller));
+    let executor = builder.start().expect("an executor");
+    let process = executor.process().expect("a process");
+    let buffer = process.buffer(1 << 20).expect("memory");
+    let nowhere = process.function::<extern "C" fn() -> i32>(buffer.address());
+    assert!(nowhere.call(()).is_err(), "data cannot be run");
+    drop((nowhere, buffer, process, executor));
     core_in(&folder)
 }
 

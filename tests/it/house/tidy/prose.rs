@@ -37,7 +37,7 @@ const OLD_NAMES: &[(&str, &str)] = &[
     ("Launch", "ExecutorBuilder"),
     ("Finalized", "FinalizedAlloc"),
     ("Submitted", "PendingCall"),
-    ("Killer", "KillHandle"),
+    ("Killer", "WeakProcess"),
     ("Traffic", "Stats"),
     ("SessionRef", "SessionHandle"),
     ("CallsUnderWay", "GracePeriod"),

@@ -1,46 +1,46 @@
-//! A place for executors, one after the other: the present one, and the start of the next one.
+//! A slot of a process: its present process, and the start of the next one.
 
 use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use super::contents::{Generation, Step};
-use super::policy::{History, RestartPolicy};
-use crate::controller::executor_builder::{ExecutorBuilder, Spawned};
-use crate::controller::session::Controller;
+use super::generation::{Generation, Step};
+use crate::controller::executor_builder::{ExecutorBuilder, SpawnedProcess};
+use crate::controller::restart_policy::{History, RestartPolicy};
+use crate::controller::session::Process;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::origin::Origin;
 
-/// One place for executors, one after the other: what all handles share.
+/// One slot: one process after the other, which all handles share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Slot {
     builder: ExecutorBuilder,
     policy: RestartPolicy,
     state: Mutex<State>,
     /// A restart has ended.
     restarted: Condvar,
-    /// The process of the next executor, if the policy keeps one.
-    standby: Mutex<Option<Spawned>>,
-    /// The process whose executors these are.
+    /// The next process, if the policy keeps one.
+    standby: Mutex<Option<SpawnedProcess>>,
+    /// The process of the host.
     origin: Origin,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The present executor, which may be dead.
+    /// The present process, which may be dead.
     generation: Option<Arc<Generation>>,
-    /// What the next executor gets, in order.
+    /// What the next process gets, in order.
     steps: Vec<Step>,
     on_death: Vec<OnDeath>,
-    /// The thread that starts the next executor.
+    /// The thread that starts the next process.
     restarting: Option<ThreadId>,
-    /// When the next executor may start, once the death of the last one is known.
+    /// When the next process may start, once the death of the last one is known.
     starts_at: Option<Instant>,
     history: History,
-    /// Why no executor is started any more.
+    /// Why no process is started any more.
     stopped: Option<Error>,
 }
 
@@ -48,44 +48,60 @@ struct State {
 #[derive(Clone)]
 pub(super) struct OnDeath(pub(super) Arc<dyn Fn(&Error) + Send + Sync>);
 
-impl Shared {
-    /// The first executor, without contents.
-    pub(super) fn start(
-        builder: &ExecutorBuilder,
-        policy: RestartPolicy,
-        first: Controller,
-    ) -> Result<Self> {
-        let generation = Some(Arc::new(Generation::fill(first, &[])?));
+impl Slot {
+    /// A slot with its first process, without contents.
+    pub(super) fn new(builder: &ExecutorBuilder, first: Process) -> Self {
+        let policy = builder.restart_policy();
+        let generation = Some(Arc::new(Generation::empty(first)));
         let state = Mutex::new(State { generation, ..State::default() });
         let (builder, restarted, standby) = (builder.clone(), Condvar::new(), Mutex::default());
-        let shared = Self { builder, policy, state, restarted, standby, origin: Origin::new() };
-        shared.stand_by();
-        Ok(shared)
+        let slot = Self { builder, policy, state, restarted, standby, origin: Origin::new() };
+        slot.stand_by();
+        slot
     }
 
-    /// Starts the process of the next executor, by the policy, unless it is there.
+    /// Starts the process of the next process, by the policy, unless it is there.
     pub(super) fn stand_by(&self) {
         if self.policy.has_standby
             && self.origin.is_here()
             && let Some(mut standby) = self.standby.try_lock()
             && standby.is_none()
         {
-            // Without it, the next executor starts when it is needed, and tells the reason.
-            *standby = self.builder.spawn().ok();
+            // Without it, the next process starts when it is needed, and tells the reason.
+            *standby = self.builder.spawn_process().ok();
         }
     }
 
-    /// Why no executor is started any more, if that is so.
+    /// Why no process is started any more, if that is so.
     pub(super) fn stopped(&self) -> Option<Error> {
-        self.state.lock().stopped.clone()
+        let state = self.state.lock();
+        let only = state.generation.as_ref().filter(|_| self.policy.is_never);
+        state.stopped.clone().or_else(|| only?.death())
     }
 
-    /// True when the present executor is alive.
+    /// True when the present process is alive.
     pub(super) fn is_alive(&self) -> bool {
         self.state.lock().generation.as_ref().is_some_and(|generation| generation.is_alive())
     }
 
-    /// Kills the present executor, if it is alive.
+    /// The number of the present process, if it is alive.
+    pub(super) fn pid(&self) -> Option<i32> {
+        let present = self.state.lock().generation.clone();
+        present
+            .filter(|generation| generation.is_alive())
+            .map(|generation| generation.process.pid())
+    }
+
+    /// Forgets a library without handles, unless a next process has to have it.
+    pub(super) fn drop_library(&self, number: u64) {
+        if self.policy.is_never {
+            let present = self.state.lock().generation.clone();
+            // Dropping handlers runs code of the host: not under the lock.
+            drop(present.and_then(|generation| generation.remove_dylib(number)));
+        }
+    }
+
+    /// Kills the present process, if it is alive.
     pub(super) fn kill(&self, why: &Error) {
         let present = self.state.lock().generation.clone();
         if let Some(generation) = present.filter(|generation| generation.is_alive()) {
@@ -93,11 +109,40 @@ impl Shared {
         }
     }
 
-    pub(super) fn on_death(&self, told: OnDeath) {
-        self.state.lock().on_death.push(told);
+    /// Ends the present process, and starts no other one.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        let closed = || Error::disconnected("the executor was closed");
+        state.stopped.get_or_insert_with(closed);
+        let present = state.generation.clone();
+        drop(state);
+        if let Some(generation) = present {
+            generation.process.close();
+        }
+        drop(self.standby.lock().take());
     }
 
-    /// The process whose executors these are.
+    /// Calls `told` with each death from now on.
+    ///
+    /// # Errors
+    ///
+    /// When the only process is dead already, and a thread cannot be started.
+    pub(super) fn on_death(&self, told: OnDeath) -> Result<()> {
+        let mut state = self.state.lock();
+        match &state.generation {
+            Some(only) if self.policy.is_never => {
+                let process = only.process.clone();
+                drop(state);
+                process.on_death(move |death| (told.0)(&death))
+            }
+            _ => {
+                state.on_death.push(told);
+                Ok(())
+            }
+        }
+    }
+
+    /// The process of the host.
     pub(super) fn origin(&self) -> Origin {
         self.origin
     }
@@ -106,23 +151,29 @@ impl Shared {
         &self.policy
     }
 
-    /// The present executor, if it is alive; otherwise the next one, which this thread or another one starts. In a forked child neither.
+    /// The present process, if it is alive; otherwise the next one, which this thread or another one starts. In a forked child neither.
     pub(super) fn present(&self, deadline: Deadline) -> Result<Arc<Generation>> {
         self.origin.check()?;
         let mut state = self.state.lock();
+        if self.policy.is_never
+            && let Some(only) = &state.generation
+        {
+            // Dead or alive: whatever needs the process reports how it died.
+            return Ok(Arc::clone(only));
+        }
         loop {
+            if let Some(why) = &state.stopped {
+                return Err(why.clone());
+            }
             if let Some(generation) = state.generation.as_ref().filter(|one| one.is_alive()) {
                 let generation = Arc::clone(generation);
                 drop(state);
                 self.stand_by();
                 return Ok(generation);
             }
-            if let Some(why) = &state.stopped {
-                return Err(why.clone());
-            }
             let Some(thread) = state.restarting else { break };
             if thread == thread::current().id() {
-                let why = "the supervised session was used by what fills its next executor";
+                let why = "the executor was used by a step that fills its next process";
                 return Err(Error::invalid(why));
             }
             state = match deadline.left() {
@@ -135,12 +186,20 @@ impl Shared {
         drop(state);
         let restarting = Restarting(self);
         let generation = Arc::new(self.restart(deadline)?);
-        self.state.lock().generation = Some(Arc::clone(&generation));
-        drop(restarting);
-        Ok(generation)
+        let mut state = self.state.lock();
+        state.generation = Some(Arc::clone(&generation));
+        let closed = state.stopped.clone();
+        drop((state, restarting));
+        match closed {
+            None => Ok(generation),
+            Some(why) => {
+                generation.process.close();
+                Err(why)
+            }
+        }
     }
 
-    /// Starts the next executor, by the policy.
+    /// Starts the next process, by the policy.
     fn restart(&self, deadline: Deadline) -> Result<Generation> {
         // Freed behind the start, which need not wait for that, and has the threads of the library still.
         let dead = self.state.lock().generation.take();
@@ -154,17 +213,18 @@ impl Shared {
             return Err(late("the policy has it pause"));
         }
         thread::sleep(pause);
-        // What is added from now on is added to the new executor by its own thread.
+        // What is added from now on is added to the new process by its own thread.
         let steps = self.state.lock().steps.clone();
-        let fill = |controller| Generation::fill(controller, &steps);
+        let fill = |process| Generation::fill(process, &steps);
         let standby = self.standby.lock().take();
         // A process that has ended while it stood by is no reason to fail. What it sent before is still there, so only an answer
         // says that it lives.
         let ready = standby.and_then(|standby| {
-            let controller = standby.connect_late().ok()?;
-            controller.process_info().is_ok().then_some(controller)
+            let process = standby.connect_late().ok()?;
+            process.process_info().is_ok().then_some(process)
         });
-        let started = ready.map_or_else(|| self.builder.start(), Ok).and_then(fill);
+        let started =
+            ready.map_or_else(|| self.builder.spawn_process()?.connect(), Ok).and_then(fill);
         let mut state = self.state.lock();
         if started.is_ok() {
             self.builder.count_restart();
@@ -187,15 +247,15 @@ impl Shared {
         self.state.lock().plan(&self.policy, lived, why.as_ref())
     }
 
-    /// Takes a step in the present executor and remembers it for the next ones.
+    /// Takes a step in the present process and remembers it for the next ones.
     ///
     /// # Errors
     ///
-    /// That of the step, which is not remembered then. When no executor can be started.
+    /// That of the step, which is not remembered then. When no process can be started.
     pub(super) fn add(&self, step: Step) -> Result<()> {
         loop {
             let generation = self.present(Deadline::SESSION_END)?;
-            // A step that has ended the executor would end the next one, too.
+            // A step that has ended the process would end the next one, too.
             (step.take)(&generation)?;
             if self.remember(&step, Some(&generation)) {
                 return Ok(());
@@ -203,11 +263,11 @@ impl Shared {
         }
     }
 
-    /// The same for a step that another executor has taken. If it fails here, the executor ends, and the next one takes it.
+    /// The same for a step that another process has taken. If it fails here, the process ends, and the next one takes it.
     ///
     /// # Errors
     ///
-    /// When no executor can be started. The step is remembered all the same.
+    /// When no process can be started. The step is remembered all the same.
     pub(super) fn add_as_well(&self, step: &Step) -> Result<()> {
         loop {
             match self.present(Deadline::SESSION_END) {
@@ -227,9 +287,12 @@ impl Shared {
         }
     }
 
-    /// Remembers a step that the present executor has taken, or that no executor could take. False when another one is there
+    /// Remembers a step that the present process has taken, or that no process could take. False when another one is there
     /// or starts, which has not got the step.
     fn remember(&self, step: &Step, taken: Option<&Arc<Generation>>) -> bool {
+        if self.policy.is_never {
+            return true;
+        }
         let mut state = self.state.lock();
         let is_present = match (&state.generation, taken) {
             (Some(present), Some(taken)) => Arc::ptr_eq(present, taken),
@@ -249,7 +312,7 @@ impl Shared {
 }
 
 impl State {
-    /// Plans the next start of an executor.
+    /// Plans the next start of a process.
     ///
     /// # Errors
     ///
@@ -271,7 +334,7 @@ impl State {
 }
 
 /// The restart of this thread. Its end, by a panic as well, lets other threads go on.
-struct Restarting<'a>(&'a Shared);
+struct Restarting<'a>(&'a Slot);
 
 impl Drop for Restarting<'_> {
     fn drop(&mut self) {

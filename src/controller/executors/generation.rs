@@ -9,16 +9,41 @@ use crate::ExecutorAddr;
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::hotswap::Redirectable;
 use crate::controller::region::AttachedRegion;
-use crate::controller::session::Controller;
+use crate::controller::session::Process;
 use crate::error::{Error, Result};
 use crate::link::External;
 use crate::sync::Mutex;
 
 /// A dylib of all executors, one after the other.
-#[derive(Debug, Clone)]
-pub(super) struct Named {
+pub(super) struct LibraryName {
     pub(super) number: u64,
-    pub(super) name: Arc<str>,
+    pub(super) name: String,
+    /// Gets the number when no handle of the library is left.
+    dropped: Box<Dropped>,
+}
+
+type Dropped = dyn Fn(u64) + Send + Sync;
+
+impl LibraryName {
+    pub(super) fn new(
+        number: u64,
+        name: String,
+        dropped: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Self {
+        Self { number, name, dropped: Box::new(dropped) }
+    }
+}
+
+impl fmt::Debug for LibraryName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Drop for LibraryName {
+    fn drop(&mut self) {
+        (self.dropped)(self.number);
+    }
 }
 
 /// A step that puts something into an executor.
@@ -37,7 +62,7 @@ pub(super) type Target = Arc<Mutex<Implementation>>;
 /// A function of a dylib, by its name.
 #[derive(Debug, Clone)]
 pub(super) struct Implementation {
-    pub(super) dylib: Named,
+    pub(super) dylib: Arc<LibraryName>,
     pub(super) symbol: Arc<str>,
     /// How often the redirected function was redirected before.
     pub(super) version: u64,
@@ -52,7 +77,7 @@ type Take = dyn Fn(&Generation) -> Result<()> + Send + Sync;
 /// An executor with contents, and what the session holds for it.
 #[derive(Debug)]
 pub(super) struct Generation {
-    pub(super) controller: Controller,
+    pub(super) process: Process,
     pub(super) started: Instant,
     dylibs: Mutex<HashMap<u64, Arc<Dylib>>>,
     redirectables: Mutex<HashMap<u64, Arc<Redirectable>>>,
@@ -65,22 +90,26 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// Takes the steps in an executor, in order. What leads to a dylib's function is behind the steps of that dylib.
-    ///
-    /// # Errors
-    ///
-    /// The first step that fails.
-    pub(super) fn fill(controller: Controller, steps: &[Step]) -> Result<Self> {
-        let started = Instant::now();
-        let generation = Self {
-            controller,
-            started,
+    /// A process without contents.
+    pub(super) fn empty(process: Process) -> Self {
+        Self {
+            process,
+            started: Instant::now(),
             dylibs: Mutex::default(),
             redirectables: Mutex::default(),
             removed: Mutex::default(),
             attached: Mutex::default(),
             killed: OnceLock::new(),
-        };
+        }
+    }
+
+    /// Takes the steps in an executor, in order. What leads to a dylib's function is behind the steps of that dylib.
+    ///
+    /// # Errors
+    ///
+    /// The first step that fails.
+    pub(super) fn fill(process: Process, steps: &[Step]) -> Result<Self> {
+        let generation = Self::empty(process);
         let mut filling = Filling::new(steps);
         for at in 0..steps.len() {
             filling.take(at, &generation)?;
@@ -89,30 +118,41 @@ impl Generation {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.killed.get().is_none() && self.controller.session.remote().is_open()
+        self.killed.get().is_none() && self.process.session.remote().is_open()
     }
 
     /// Kills the executor. No later call of the session is made in it.
     pub(super) fn kill(&self, why: &Error) {
         let _ = self.killed.set(why.clone());
-        self.controller.kill_handle().kill();
+        self.process.kill();
     }
 
     /// Why it is not alive.
     pub(super) fn death(&self) -> Option<Error> {
-        self.killed.get().cloned().or_else(|| self.controller.session.remote().check_alive().err())
+        self.killed.get().cloned().or_else(|| self.process.session.remote().check_alive().err())
     }
 
     /// The dylib in this executor, which is made when it is needed first.
-    pub(super) fn dylib(&self, dylib: &Named) -> Arc<Dylib> {
+    pub(super) fn dylib(&self, dylib: &LibraryName) -> Arc<Dylib> {
         let mut dylibs = self.dylibs.lock();
-        let make = || Arc::new(self.controller.create_dylib(&*dylib.name));
+        let make = || Arc::new(self.process.create_dylib(&*dylib.name));
         Arc::clone(dylibs.entry(dylib.number).or_insert_with(make))
     }
 
+    /// Makes the dylib of the executor that this one is a copy of the dylib here, unless it is already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Dylib::in_copy`].
+    pub(super) fn take_copy(&self, name: &LibraryName, own: &Dylib) -> Result<()> {
+        let copied = own.in_copy(&self.process)?;
+        self.dylibs.lock().entry(name.number).or_insert_with(|| Arc::new(copied));
+        Ok(())
+    }
+
     /// Takes the dylib out of this executor.
-    pub(super) fn remove_dylib(&self, dylib: &Named) -> Option<Arc<Dylib>> {
-        self.dylibs.lock().remove(&dylib.number)
+    pub(super) fn remove_dylib(&self, number: u64) -> Option<Arc<Dylib>> {
+        self.dylibs.lock().remove(&number)
     }
 
     /// The address of a function. Links its dylib first.
@@ -133,7 +173,7 @@ impl Generation {
     pub(super) fn create_redirectable(
         &self,
         number: u64,
-        home: &Named,
+        home: &LibraryName,
         name: &Arc<str>,
         address: ExecutorAddr,
     ) -> Result<()> {
@@ -159,7 +199,7 @@ impl Generation {
     pub(super) fn remove_redirectable(
         &self,
         number: u64,
-        home: &Named,
+        home: &LibraryName,
         name: &Arc<str>,
     ) -> Result<()> {
         let Some(stub) = self.redirectables.lock().remove(&number) else { return Ok(()) };

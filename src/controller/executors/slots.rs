@@ -1,81 +1,79 @@
-//! The executors behind a handle: one, or those of a pool.
+//! The slots behind a handle: one, or several.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::contents::{Generation, Step, Target};
-use super::free::{FreeSet, State};
-use super::leads::Leads;
-use super::place::{OnDeath, Shared};
-use crate::controller::region::Region;
+use super::free_slots::{FreeSlots, State};
+use super::generation::{Generation, Step, Target};
+use super::redirections::Redirections;
+use super::slot::{OnDeath, Slot};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Ordering, thread_local};
 
 thread_local! {
-    /// The executors that calls of this thread have taken, each with the address of its pool.
+    /// The slots that calls of this thread have taken, each with the address of its set.
     static TAKEN: RefCell<Vec<(usize, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The executors behind a handle, all with the same contents.
+/// The slots behind a handle, all with the same contents.
 #[derive(Debug)]
-pub(super) struct Members {
-    executors: Box<[Arc<Shared>]>,
+pub(super) struct Slots {
+    executors: Box<[Arc<Slot>]>,
     /// Which ones are free. `None` when a call needs no executor for itself.
-    free: Option<FreeSet>,
+    free: Option<FreeSlots>,
     /// What redirected functions lead to.
-    leads: Arc<Leads>,
+    redirections: Arc<Redirections>,
     /// Counts calls that take no executor for themselves.
     turns: AtomicU64,
 }
 
-/// An executor for one call.
+/// A slot for one call.
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
-    members: &'a Members,
+    slots: &'a Slots,
     executor: usize,
     /// What to give it back as; `None` when it was not taken for this call alone.
     state: Option<State>,
 }
 
-impl Members {
-    /// One executor, in which calls are made at the same time.
-    pub(super) fn alone(executor: Arc<Shared>) -> Self {
-        Self::new(Box::new([executor]), None, Arc::default())
+impl Slots {
+    /// One process, in which calls are made at the same time, or several, each of which runs one call at a time.
+    pub(super) fn new(executors: Box<[Arc<Slot>]>) -> Self {
+        let free = (executors.len() > 1).then(|| FreeSlots::new(executors.len()));
+        Self::with(executors, free, Arc::default())
     }
 
-    /// The executors of a pool, each of which runs one call at a time.
-    pub(super) fn pool(executors: Box<[Arc<Shared>]>) -> Self {
-        let free = Some(FreeSet::new(executors.len()));
-        Self::new(executors, free, Arc::default())
-    }
-
-    fn new(executors: Box<[Arc<Shared>]>, free: Option<FreeSet>, leads: Arc<Leads>) -> Self {
-        Self { executors, free, leads, turns: AtomicU64::new(0) }
+    fn with(
+        executors: Box<[Arc<Slot>]>,
+        free: Option<FreeSlots>,
+        redirections: Arc<Redirections>,
+    ) -> Self {
+        Self { executors, free, redirections, turns: AtomicU64::new(0) }
     }
 
     /// One of them, in which calls are made at the same time.
     pub(super) fn one(&self, executor: usize) -> Option<Self> {
         let one = Box::new([Arc::clone(self.executors.get(executor)?)]);
-        Some(Self::new(one, None, Arc::clone(&self.leads)))
+        Some(Self::with(one, None, Arc::clone(&self.redirections)))
     }
 
     /// True when a call may have to wait until an executor is free.
-    pub(super) fn is_pool(&self) -> bool {
+    pub(super) fn has_queue(&self) -> bool {
         self.free.is_some()
     }
 
-    pub(super) fn all(&self) -> &[Arc<Shared>] {
+    pub(super) fn all(&self) -> &[Arc<Slot>] {
         &self.executors
     }
 
     /// A number for a dylib or a redirected function.
     pub(super) fn number(&self) -> u64 {
-        self.leads.number()
+        self.redirections.number()
     }
 
-    pub(super) fn leads(&self) -> &Leads {
-        &self.leads
+    pub(super) fn redirections(&self) -> &Redirections {
+        &self.redirections
     }
 
     /// The executor for a call that takes none for itself: each in turn.
@@ -102,17 +100,17 @@ impl Members {
             first.origin().check()?;
         }
         let Some(free) = &self.free else {
-            return Ok(Lease { members: self, executor: 0, state: None });
+            return Ok(Lease { slots: self, executor: 0, state: None });
         };
         let own = self.identity();
         if let Some(executor) = TAKEN.with_borrow(|taken| {
             taken.iter().rev().find(|(pool, _)| *pool == own).map(|(_, executor)| *executor)
         }) {
-            return Ok(Lease { members: self, executor, state: None });
+            return Ok(Lease { slots: self, executor, state: None });
         }
         let Some(executor) = free.take(preferred, deadline)? else { return Err(self.stopped()) };
         TAKEN.with_borrow_mut(|taken| taken.push((own, executor)));
-        Ok(Lease { members: self, executor, state: Some(State::Alive) })
+        Ok(Lease { slots: self, executor, state: Some(State::Alive) })
     }
 
     fn identity(&self) -> usize {
@@ -126,17 +124,9 @@ impl Members {
         why.unwrap_or_else(|| Error::disconnected("the pool has no executor"))
     }
 
-    /// Attaches a region at its own address in each executor.
-    pub(super) fn attach(&self, region: impl AsRef<Region> + Send + Sync + 'static) -> Result<()> {
-        self.add(None, None, move |generation| {
-            generation.hold(generation.controller.attach(region.as_ref())?);
-            Ok(())
-        })
-    }
-
-    pub(super) fn on_death(&self, told: impl Fn(&Error) + Send + Sync + 'static) {
+    pub(super) fn on_death(&self, told: impl Fn(&Error) + Send + Sync + 'static) -> Result<()> {
         let told = OnDeath(Arc::new(told));
-        self.executors.iter().for_each(|executor| executor.on_death(told.clone()));
+        self.executors.iter().try_for_each(|executor| executor.on_death(told.clone()))
     }
 
     /// Takes a step in each executor, and remembers it for the next ones. The first executor decides if it can be taken: it
@@ -190,16 +180,16 @@ impl Members {
 }
 
 impl Lease<'_> {
-    /// The number of the executor among the members.
+    /// The number of the executor among the slots.
     #[inline]
-    pub(super) fn executor(&self) -> usize {
+    pub(super) fn slot(&self) -> usize {
         self.executor
     }
 
     /// The call has failed: perhaps its executor is dead.
     #[cold]
     pub(super) fn failed(&mut self) {
-        let executor = &self.members.executors[self.executor];
+        let executor = &self.slots.executors[self.executor];
         if self.state.is_some() && !executor.is_alive() {
             let has_stopped = executor.stopped().is_some();
             self.state = Some(if has_stopped { State::Retired } else { State::Dead });
@@ -210,8 +200,8 @@ impl Lease<'_> {
 impl Drop for Lease<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let (Some(free), Some(state)) = (&self.members.free, self.state) {
-            let own = (self.members.identity(), self.executor);
+        if let (Some(free), Some(state)) = (&self.slots.free, self.state) {
+            let own = (self.slots.identity(), self.executor);
             TAKEN.with_borrow_mut(|taken| {
                 let at = taken.iter().rposition(|one| *one == own);
                 at.map(|at| taken.remove(at));

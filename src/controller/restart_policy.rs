@@ -1,4 +1,4 @@
-//! When the next executor starts, and when none does any more.
+//! When the next process of an executor starts, and when none does any more.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -24,8 +24,10 @@ pub struct RestartPolicy {
     pause_max: Duration,
     /// The most starts of a next executor within a time.
     most: Option<(u32, Duration)>,
-    pub(super) kills_on_timeout: bool,
-    pub(super) has_standby: bool,
+    pub(in crate::controller) kills_on_timeout: bool,
+    pub(in crate::controller) has_standby: bool,
+    /// The first process is the last one.
+    pub(in crate::controller) is_never: bool,
 }
 
 impl RestartPolicy {
@@ -33,6 +35,12 @@ impl RestartPolicy {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No other process starts: after a death all calls fail with it. This is what an executor does that was given no policy.
+    #[must_use]
+    pub fn never() -> Self {
+        Self { is_never: true, ..Self::default() }
     }
 
     /// The next executor starts `first` after a death. The pause doubles with each death, up to `most`, and begins anew when an
@@ -49,7 +57,7 @@ impl RestartPolicy {
     }
 
     /// Kills the executor when a call with a timeout has timed out. A submitted call that is abandoned
-    /// ([`PendingCall`](crate::controller::PendingCall)) does the same. The calls that are under way in the executor fail with its
+    /// ([`PendingCall`](crate::controller::calls::PendingCall)) does the same. The calls that are under way in the executor fail with its
     /// death. Without this, the function runs on in it.
     #[must_use]
     pub fn kill_on_timeout(self) -> Self {
@@ -67,7 +75,7 @@ impl RestartPolicy {
 
 /// The starts of next executors so far.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(in crate::controller) struct History {
     restarts: VecDeque<Instant>,
     pause: Duration,
 }
@@ -78,7 +86,7 @@ impl History {
     /// # Errors
     ///
     /// Why there is none.
-    pub(super) fn next(
+    pub(in crate::controller) fn next(
         &mut self,
         policy: &RestartPolicy,
         now: Instant,

@@ -24,7 +24,7 @@ pub(super) enum State {
 
 /// The free ones of a number of executors.
 #[derive(Debug)]
-pub(super) struct FreeSet {
+pub(super) struct FreeSlots {
     alive: Box<[AtomicU64]>,
     dead: Box<[AtomicU64]>,
     /// The waiters in the queue, and those about to be there.
@@ -56,7 +56,7 @@ enum Given {
 /// Executors that one word is for.
 const BITS: usize = u64::BITS as usize;
 
-impl FreeSet {
+impl FreeSlots {
     /// A set of `count` executors, all alive and free.
     pub(super) fn new(count: usize) -> Self {
         let words = count.div_ceil(BITS);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn each_is_taken_once_and_the_preferred_first() {
-        let set = FreeSet::new(130);
+        let set = FreeSlots::new(130);
         let take = |preferred| set.take(preferred, Deadline::now());
         assert_eq!(take(129).expect("free"), Some(129));
         assert_eq!(take(129).expect("free"), Some(128), "the next in its word");
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_served_in_order_or_times_out() {
-        let set = FreeSet::new(1);
+        let set = FreeSlots::new(1);
         assert_eq!(set.take(0, Deadline::now()).expect("free"), Some(0));
         assert!(set.take(0, Deadline::after(SHORT)).is_err(), "a time-out");
         let order = Mutex::new(Vec::new());
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_last_that_retires_ends_the_waits() {
-        let set = FreeSet::new(2);
+        let set = FreeSlots::new(2);
         let take = || set.take(0, Deadline::SESSION_END).expect("no deadline");
         assert_eq!((take(), take()), (Some(0), Some(1)));
         set.give_back(0, State::Retired);
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn eight_threads_never_share_one_of_three() {
         const ROUNDS: u64 = 20_000;
-        let set = FreeSet::new(3);
+        let set = FreeSlots::new(3);
         let users: [AtomicU64; 3] = std::array::from_fn(|_| AtomicU64::new(0));
         let taken = AtomicU64::new(0);
         thread::scope(|scope| {

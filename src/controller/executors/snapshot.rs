@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::dylibs::dylib::Dylib;
-use super::linker::linking::Linker;
-use super::memory::executor_memory::ExecutorMemory;
-use super::session::{Controller, Session};
+use super::executor::Executor;
+use super::library::Library;
+use crate::controller::dylibs::dylib::Dylib;
+use crate::controller::linker::linking::Linker;
+use crate::controller::memory::executor_memory::ExecutorMemory;
+use crate::controller::session::{Process, Session};
 use crate::error::{Error, Result};
 use crate::sys::confine::confinement::ConfinementLevel;
 
@@ -19,7 +21,7 @@ use crate::sys::confine::confinement::ConfinementLevel;
 /// zygote ends. The zygote ends when all handles of its session, of the snapshot and of the copies are dropped.
 ///
 /// Handlers of the executor's session serve its copies as well. After the snapshot the host must not write memory of that session,
-/// such as a [`Buffer`](super::Buffer). Copies that have not written the page would see it.
+/// such as a [`Buffer`](crate::controller::region::Buffer). Copies that have not written the page would see it.
 ///
 /// Cheap to clone; any thread may use it.
 ///
@@ -27,21 +29,21 @@ use crate::sys::confine::confinement::ConfinementLevel;
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-#[doc = include_str!("../docs/compile.txt")]
+#[doc = include_str!("../../docs/compile.txt")]
 /// use farcall::controller::{ExecutorBuilder, Snapshot};
 /// use farcall::link::ObjectFile;
 ///
-/// let controller = ExecutorBuilder::new().this_program().start()?;
-/// let dylib = controller.create_dylib("main");
-/// dylib.add_object(&compile("int count; int next(void) { return ++count; }")?)?;
-/// let next = dylib.function::<extern "C" fn() -> i32>("next")?;
-/// assert_eq!(next.call()?, 1);
+/// let executor = ExecutorBuilder::new().this_program().start()?;
+/// let library = executor.library("main");
+/// library.add_object(&compile("int count; int next(void) { return ++count; }")?)?;
+/// let next = library.function::<extern "C" fn() -> i32>("next");
+/// assert_eq!(next.call(())?, 1);
 ///
-/// let snapshot = Snapshot::take(controller)?;
+/// let snapshot = Snapshot::take(executor)?;
 /// for _ in 0..3 {
 ///     let copy = snapshot.spawn()?;
-///     let next = dylib.in_copy(&copy)?.function::<extern "C" fn() -> i32>("next")?;
-///     assert_eq!(next.call()?, 2);
+///     let next = library.in_copy(&copy)?.function::<extern "C" fn() -> i32>("next");
+///     assert_eq!(next.call(())?, 2);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -51,14 +53,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes a snapshot of an executor. Its session is over then: calls of all its handles fail
-    /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)). Its dylibs are what copies have ([`Dylib::in_copy`]), as far as
-    /// they are linked. Objects that were added and not linked stay behind. Pipelines end.
+    /// Takes a snapshot of an executor. It is over then: calls of all its handles fail
+    /// ([`ErrorKind::Disconnected`](crate::ErrorKind::Disconnected)). Its libraries are what copies have
+    /// ([`Library::in_copy`](super::Library::in_copy)), as far as they are linked. Objects that were added and not linked stay behind.
+    /// Pipelines end.
     ///
     /// # Errors
     ///
-    /// The session goes on after these errors, apart from its pipelines:
+    /// The executor goes on after these errors, apart from its pipelines:
     ///
+    /// - It has a restart policy, or several processes.
     /// - A call is under way, or a link that takes more memory.
     /// - The program has started threads of its own, which a copy would not have.
     /// - The executor is strictly confined, and so may not fork.
@@ -69,8 +73,8 @@ impl Snapshot {
     /// - A call began meanwhile, and has not ended within a second.
     /// - There is no `/proc`, or a kernel before 5.9.
     /// - The executor does not answer within 2 seconds.
-    pub fn take(controller: Controller) -> Result<Self> {
-        let session = controller.session;
+    pub fn take(executor: Executor) -> Result<Self> {
+        let session = executor.only_process()?.session;
         let remote = session.remote();
         remote.check_alive()?;
         if remote.enforced().level() == ConfinementLevel::Strict {
@@ -93,28 +97,42 @@ impl Snapshot {
     ///
     /// When the zygote has ended ([`Error::death`](crate::Error::death) says how), or the kernel refuses a process, memory or
     /// descriptors. When the copy is not ready in 10 seconds, or in the time that
-    /// [`ExecutorBuilder::start_timeout`](super::ExecutorBuilder::start_timeout) sets. After that error more copies can be made, when a
-    /// zygote that was stopped goes on.
-    pub fn spawn(&self) -> Result<Controller> {
+    /// [`ExecutorBuilder::start_timeout`](crate::controller::ExecutorBuilder::start_timeout) sets. After that error more copies can be
+    /// made, when a zygote that was stopped goes on.
+    pub fn spawn(&self) -> Result<Executor> {
         let snapshot = &self.session;
         let remote = snapshot.remote().fork()?;
         let memory = ExecutorMemory::of_copy(remote, snapshot.memory());
         let linker = Linker::of_copy(memory, &snapshot.linker);
         let published = snapshot.publication().map(Arc::clone);
         let session = Session::new(linker, Some(Arc::clone(snapshot)), published);
-        Ok(Controller { session: Arc::new(session) })
+        Ok(Executor::from(&Process { session: Arc::new(session) }))
+    }
+}
+
+impl Library {
+    /// The same library in a copy of its executor ([`Snapshot`]): what was linked before the snapshot, at
+    /// the same addresses. It can be looked up and run, and objects that are added to it can refer to it. [`clear`](Library::clear)
+    /// removes only what was linked in the copy.
+    ///
+    /// # Errors
+    ///
+    /// When `copy` is no copy of the library's executor.
+    pub fn in_copy(&self, copy: &Executor) -> Result<Library> {
+        let own = self.slots.first(|generation| Ok(generation.dylib(&self.named)))?;
+        let library = Library::new(&copy.slots, self.named.name.clone());
+        copy.slots.first(|generation| generation.take_copy(&library.named, &own))?;
+        Ok(library)
     }
 }
 
 impl Dylib {
-    /// The same dylib in a copy of this dylib's executor: what was linked before the snapshot, at the same addresses. It can be
-    /// looked up and run, and objects that are added to it can refer to it. [`clear`](Dylib::clear) removes only what was linked in
-    /// the copy.
+    /// The same dylib in a copy of its process: what was linked before the snapshot, at the same addresses.
     ///
     /// # Errors
     ///
     /// When `copy` is no copy of this dylib's executor.
-    pub fn in_copy(&self, copy: &Controller) -> Result<Dylib> {
+    pub(crate) fn in_copy(&self, copy: &Process) -> Result<Dylib> {
         let is_of = |snapshot: &Arc<Session>| Arc::ptr_eq(snapshot, self.session());
         if !copy.session.snapshot.as_ref().is_some_and(is_of) {
             return Err(Error::invalid("the executor is no copy of the one that the dylib is in"));

@@ -5,15 +5,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::memory::allocation::InFlightAlloc;
-use super::session::{Controller, Session};
 use crate::call::contract::Placement;
+use crate::controller::memory::allocation::InFlightAlloc;
+use crate::controller::session::{Process, Session};
 use crate::error::Result;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// Writable memory in the executor, whole pages, zero at first. Linked code may use it until the buffer is dropped, which frees it.
 ///
-/// Data that is used in place, shared by executors, or needed beyond this one, is for a [`Region`](crate::controller::Region).
+/// Data that is used in place, shared by executors, or needed beyond this one, is for a [`Region`](crate::controller::region::Region).
 ///
 /// Stores of the executor that no returned call orders before a read appear byte by byte, in any order.
 ///
@@ -21,8 +21,8 @@ use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 ///
 /// ```standalone_crate
 /// # farcall::executor::run_if_spawned();
-/// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
-/// let mut buffer = controller.buffer(8)?;
+/// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+/// let mut buffer = process.buffer(8)?;
 /// buffer.write(0, &3_i32.to_le_bytes());
 /// assert_eq!(buffer.read(0..4), 3_i32.to_le_bytes());
 /// assert_eq!(buffer.bytes(), 4096); // whole pages
@@ -34,7 +34,7 @@ pub struct Buffer {
     range: AddrRange,
 }
 
-impl Controller {
+impl Process {
     /// Allocates at least `bytes` bytes for data in the executor, rounded up to pages. Sends no message.
     ///
     /// # Errors
@@ -45,18 +45,18 @@ impl Controller {
     ///
     /// ```standalone_crate
     /// # farcall::executor::run_if_spawned();
-    /// # let controller = farcall::controller::ExecutorBuilder::new().this_program().start()?;
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
     /// use farcall::{ExecutorAddr, PerProt, Prot};
     /// // int32_t sum(const int32_t *pair): mov eax, [rdi]; add eax, [rdi + 4]; ret
-    /// # let mut memory = controller.allocate(PerProt { code: 6, ..PerProt::default() })?;
+    /// # let mut memory = process.allocate(PerProt { code: 6, ..PerProt::default() })?;
     /// # memory.write(Prot::Code, &[0x8b, 0x07, 0x03, 0x47, 0x04, 0xc3]);
     /// # let code = memory.finalize();
-    /// let mut pair = controller.buffer(8)?;
+    /// let mut pair = process.buffer(8)?;
     /// pair.write(0, &3_i32.to_le_bytes());
     /// pair.write(4, &4_i32.to_le_bytes());
-    /// let sum = controller.function::<extern "C" fn(ExecutorAddr) -> i32>(code.address());
-    /// assert_eq!(sum.call(pair.address())?, 7);
-    /// # controller.deallocate([code])?;
+    /// let sum = process.function::<extern "C" fn(ExecutorAddr) -> i32>(code.address());
+    /// assert_eq!(sum.call((pair.address(),))?, 7);
+    /// # process.deallocate([code])?;
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn buffer(&self, bytes: u64) -> Result<Buffer> {

@@ -6,13 +6,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::contents::Named;
+use super::generation::LibraryName;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// The redirected functions of a session, by their numbers.
 #[derive(Debug, Default)]
-pub(super) struct Leads {
+pub(super) struct Redirections {
     /// The numbers of dylibs and redirected functions so far.
     numbers: AtomicU64,
     state: Mutex<State>,
@@ -38,11 +38,11 @@ struct Lead {
 /// A dylib that is being cleared, until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Clearing<'a> {
-    leads: &'a Leads,
+    redirections: &'a Redirections,
     dylib: u64,
 }
 
-impl Leads {
+impl Redirections {
     /// A number for a dylib or a redirected function.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
@@ -53,7 +53,13 @@ impl Leads {
     /// # Errors
     ///
     /// When one of the two is being cleared.
-    pub(super) fn add(&self, number: u64, name: &Arc<str>, home: &Named, to: &Named) -> Result<()> {
+    pub(super) fn add(
+        &self,
+        number: u64,
+        name: &Arc<str>,
+        home: &LibraryName,
+        to: &LibraryName,
+    ) -> Result<()> {
         let mut state = self.state.lock();
         state.check(home).and_then(|()| state.check(to))?;
         let lead = Lead { name: Arc::clone(name), home: home.number, to: vec![to.number] };
@@ -66,16 +72,16 @@ impl Leads {
     /// # Errors
     ///
     /// When the function was removed, by itself or with its dylib, or `to` is being cleared.
-    pub(super) fn lead(&self, number: u64, name: &str, to: &Named) -> Result<()> {
+    pub(super) fn lead(&self, number: u64, name: &str, to: &LibraryName) -> Result<()> {
         let mut state = self.state.lock();
         state.check(to)?;
-        let removed = || Error::invalid(format!("{name} was removed, or its dylib was cleared"));
+        let removed = || Error::invalid(format!("{name} was removed, or its library was cleared"));
         state.functions.get_mut(&number).ok_or_else(removed)?.to.push(to.number);
         Ok(())
     }
 
     /// A function does not lead to `to` any more.
-    pub(super) fn leave(&self, number: u64, to: &Named) {
+    pub(super) fn leave(&self, number: u64, to: &LibraryName) {
         if let Some(lead) = self.state.lock().functions.get_mut(&number)
             && let Some(at) = lead.to.iter().position(|dylib| *dylib == to.number)
         {
@@ -97,8 +103,8 @@ impl Leads {
     /// # Errors
     ///
     /// When a function of another dylib leads to it.
-    pub(super) fn clear(&self, dylib: &Named) -> Result<Clearing<'_>> {
-        let (mut state, Named { number, name }) = (self.state.lock(), dylib);
+    pub(super) fn clear(&self, dylib: &LibraryName) -> Result<Clearing<'_>> {
+        let (mut state, LibraryName { number, name, .. }) = (self.state.lock(), dylib);
         let mut others = state.functions.values().filter(|lead| lead.home != *number);
         if let Some(Lead { name: function, .. }) = others.find(|lead| lead.to.contains(number)) {
             return Err(Error::invalid(format!(
@@ -108,13 +114,13 @@ impl Leads {
         }
         state.functions.retain(|_, lead| lead.home != *number);
         state.cleared.push(*number);
-        Ok(Clearing { leads: self, dylib: *number })
+        Ok(Clearing { redirections: self, dylib: *number })
     }
 }
 
 impl State {
     /// Refuses a dylib that is being cleared.
-    fn check(&self, dylib: &Named) -> Result<()> {
+    fn check(&self, dylib: &LibraryName) -> Result<()> {
         match self.cleared.contains(&dylib.number) {
             true => Err(Error::invalid(format!("{} is being cleared", dylib.name))),
             false => Ok(()),
@@ -124,7 +130,7 @@ impl State {
 
 impl Drop for Clearing<'_> {
     fn drop(&mut self) {
-        let mut state = self.leads.state.lock();
+        let mut state = self.redirections.state.lock();
         if let Some(at) = state.cleared.iter().position(|dylib| *dylib == self.dylib) {
             state.cleared.swap_remove(at);
         }
@@ -135,31 +141,34 @@ impl Drop for Clearing<'_> {
 mod tests {
     use super::*;
 
-    fn named(number: u64, name: &str) -> Named {
-        Named { number, name: name.into() }
+    fn named(number: u64, name: &str) -> LibraryName {
+        LibraryName::new(number, name.to_owned(), |_| {})
     }
 
     #[test]
     fn a_dylib_is_cleared_only_while_nothing_leads_to_it() {
-        let leads = Leads::default();
+        let redirections = Redirections::default();
         let [main, first, second] = [named(0, "main"), named(1, "first"), named(2, "second")];
-        leads.add(7, &"step".into(), &main, &first).expect("nothing is cleared");
-        let error = leads.clear(&first).expect_err("step leads to it").to_string();
+        redirections.add(7, &"step".into(), &main, &first).expect("nothing is cleared");
+        let error = redirections.clear(&first).expect_err("step leads to it").to_string();
         assert!(error.contains("first cannot be cleared") && error.contains("step"), "{error}");
-        leads.lead(7, "step", &second).expect("it is there");
-        assert!(leads.clear(&first).is_err() && leads.clear(&second).is_err(), "to both for now");
-        leads.leave(7, &first);
-        let clearing = leads.clear(&first).expect("nothing leads to it");
-        assert!(leads.lead(7, "step", &first).is_err(), "it is being cleared");
-        assert!(leads.add(8, &"other".into(), &main, &first).is_err());
+        redirections.lead(7, "step", &second).expect("it is there");
+        assert!(
+            redirections.clear(&first).is_err() && redirections.clear(&second).is_err(),
+            "to both for now"
+        );
+        redirections.leave(7, &first);
+        let clearing = redirections.clear(&first).expect("nothing leads to it");
+        assert!(redirections.lead(7, "step", &first).is_err(), "it is being cleared");
+        assert!(redirections.add(8, &"other".into(), &main, &first).is_err());
         drop(clearing);
-        leads.lead(7, "step", &first).expect("it was cleared");
-        drop(leads.clear(&main).expect("what leads elsewhere goes with it"));
-        assert!(!leads.has(7) && leads.lead(7, "step", &second).is_err());
-        drop(leads.clear(&second).expect("nothing leads to it"));
+        redirections.lead(7, "step", &first).expect("it was cleared");
+        drop(redirections.clear(&main).expect("what leads elsewhere goes with it"));
+        assert!(!redirections.has(7) && redirections.lead(7, "step", &second).is_err());
+        drop(redirections.clear(&second).expect("nothing leads to it"));
         // A function may lead to its own dylib.
-        leads.add(9, &"own".into(), &main, &main).expect("nothing is cleared");
-        drop(leads.clear(&main).expect("both go"));
-        assert!(!leads.remove(9));
+        redirections.add(9, &"own".into(), &main, &main).expect("nothing is cleared");
+        drop(redirections.clear(&main).expect("both go"));
+        assert!(!redirections.remove(9));
     }
 }

@@ -1,0 +1,223 @@
+//! A function that is found by its name, in the present process of each slot.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::generation::{Generation, LibraryName};
+use super::slots::{Lease, Slots};
+use crate::controller::calls::bound_function::BoundFunction;
+use crate::controller::calls::handle::Abandoned;
+use crate::controller::calls::rows::RowsForm;
+use crate::controller::calls::{
+    Batch, CFunctionType, CallOptions, FunctionType, PendingCall, Rows,
+};
+use crate::deadline::Deadline;
+use crate::error::{ErrorKind, Result};
+use crate::sync::{AtomicU64, Mutex, Ordering};
+
+/// A function of a library, by its name.
+pub(super) struct NamedFunction<F: FunctionType> {
+    // Dropped before the slots, out of which it is taken.
+    library: Arc<LibraryName>,
+    slots: Arc<Slots>,
+    name: Arc<str>,
+    form: F::Form,
+    /// The function in the process that was called last, for each slot.
+    bound: Box<[Known<F>]>,
+    /// The slot that was called last.
+    last: AtomicU64,
+}
+
+type Known<F> = Mutex<Option<Arc<Bound<F>>>>;
+
+/// A function in one process.
+struct Bound<F: FunctionType> {
+    generation: Arc<Generation>,
+    function: BoundFunction<F>,
+    /// Kills the process when a call has timed out, if the policy says so.
+    late: Option<Abandoned>,
+}
+
+impl<F: FunctionType> NamedFunction<F> {
+    pub(super) fn new(
+        slots: &Arc<Slots>,
+        library: Arc<LibraryName>,
+        name: Arc<str>,
+        form: F::Form,
+    ) -> Self {
+        let bound = slots.all().iter().map(|_| Mutex::default()).collect();
+        let (slots, last) = (Arc::clone(slots), AtomicU64::new(0));
+        Self { slots, library, name, form, bound, last }
+    }
+
+    pub(super) fn form(&self) -> &F::Form {
+        &self.form
+    }
+
+    /// The same function in one slot.
+    pub(super) fn on(&self, slot: usize) -> Option<Self> {
+        let slots = Arc::new(self.slots.one(slot)?);
+        Some(Self::new(
+            &slots,
+            Arc::clone(&self.library),
+            Arc::clone(&self.name),
+            self.form.clone(),
+        ))
+    }
+
+    /// The same function for the rows of a table.
+    pub(super) fn rows(&self) -> NamedFunction<Rows<F>>
+    where
+        F: CFunctionType,
+    {
+        let (form, name) = (RowsForm::new::<F>(self.form.clone()), Arc::clone(&self.name));
+        NamedFunction::new(&self.slots, Arc::clone(&self.library), name, form)
+    }
+
+    #[inline]
+    pub(super) fn call(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
+        let lease = self.lease(Deadline::SESSION_END)?;
+        self.with(lease, Deadline::SESSION_END, |bound| bound.function.call(arguments))
+    }
+
+    pub(super) fn call_with(
+        &self,
+        options: &CallOptions<'_>,
+        arguments: F::Arguments<'_>,
+    ) -> Result<F::Result> {
+        let deadline = options.deadline();
+        let lease = self.watched_lease(options, deadline)?;
+        self.with(lease, deadline, |bound| {
+            let kill = |error: &_| bound.generation.kill(error);
+            let result = bound.function.call_by(options, deadline, &kill, arguments);
+            if let Err(error) = &result
+                && error.kind() == ErrorKind::Timeout
+                && let Some(late) = &bound.late
+            {
+                late(error);
+            }
+            result
+        })
+    }
+
+    pub(super) fn submit(&self, arguments: F::Arguments<'_>) -> Result<PendingCall<F>> {
+        let bound = self.any()?;
+        Ok(bound.function.submit(arguments)?.telling(bound.late.clone()))
+    }
+
+    pub(super) fn batch<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = F::Arguments<'a>>,
+    ) -> Result<Batch<F>> {
+        let bound = self.any()?;
+        Ok(bound.function.batch(arguments)?.telling(bound.late.clone()))
+    }
+
+    /// The function in a process, for calls that wait for no free one.
+    pub(super) fn bind(&self) -> Result<BoundFunction<F>> {
+        Ok(self.any()?.function.clone())
+    }
+
+    fn any(&self) -> Result<Arc<Bound<F>>> {
+        self.bound(self.slots.in_turn(), Deadline::SESSION_END, &mut false)
+    }
+
+    /// A slot that a call may have.
+    #[inline]
+    fn lease(&self, deadline: Deadline) -> Result<Lease<'_>> {
+        // Relaxed: any value is right.
+        let last = self.last.load(Ordering::Relaxed);
+        let lease = self.slots.lease(usize::try_from(last).unwrap_or(0), deadline)?;
+        if lease.slot() as u64 != last {
+            self.last.store(lease.slot() as u64, Ordering::Relaxed);
+        }
+        Ok(lease)
+    }
+
+    /// A slot that a call may have. The call's watch runs while there is none.
+    fn watched_lease(&self, options: &CallOptions<'_>, deadline: Deadline) -> Result<Lease<'_>> {
+        // Only several processes have a queue, and only that wait needs the clock.
+        let Some((every, watch)) = options.watch.filter(|_| self.slots.has_queue()) else {
+            return self.lease(deadline);
+        };
+        loop {
+            match self.lease(deadline.or_after(every)) {
+                Err(error) if error.kind() == ErrorKind::Timeout && !deadline.has_passed() => {
+                    watch()?;
+                }
+                lease => return lease,
+            }
+        }
+    }
+
+    /// Calls the function in the process of a lease.
+    #[inline]
+    fn with<R>(
+        &self,
+        mut lease: Lease<'_>,
+        deadline: Deadline,
+        call: impl FnOnce(&Bound<F>) -> Result<R>,
+    ) -> Result<R> {
+        let mut is_new = false;
+        let bound = self.bound(lease.slot(), deadline, &mut is_new);
+        let outcome = bound.and_then(|bound| call(&bound));
+        if outcome.is_err() {
+            lease.failed();
+        }
+        if is_new {
+            self.slots.all()[lease.slot()].stand_by();
+        }
+        outcome
+    }
+
+    /// The function in the present process of a slot, looked up unless it is known. Says if it was not.
+    fn bound(&self, slot: usize, deadline: Deadline, is_new: &mut bool) -> Result<Arc<Bound<F>>> {
+        let place = &self.bound[slot];
+        let known = place.lock().clone();
+        if let Some(bound) = known.filter(|bound| bound.generation.is_alive()) {
+            return Ok(bound);
+        }
+        *is_new = true;
+        let slot = &self.slots.all()[slot];
+        let generation = slot.present(deadline)?;
+        let dylib = generation.dylib(&self.library);
+        let killed = Arc::clone(&generation);
+        let kill = move |error: &_| killed.kill(error);
+        let late = slot.policy().kills_on_timeout.then(|| Arc::new(kill) as Abandoned);
+        let address = dylib.lookup_by(&self.name, deadline).inspect_err(|error| {
+            if let (ErrorKind::Timeout, Some(late)) = (error.kind(), &late) {
+                late(error);
+            }
+        })?;
+        if let Some(prototype) = F::prototype(&self.form) {
+            dylib.compare(&self.name, &prototype)?;
+        }
+        let session = &generation.process.session;
+        let function = BoundFunction::new(session, address, self.form.clone());
+        let bound = Arc::new(Bound { generation, function, late });
+        let earlier = place.lock().replace(Arc::clone(&bound));
+        // Dropping a session runs code of the host: not under the lock.
+        drop(earlier);
+        Ok(bound)
+    }
+}
+
+impl<F: FunctionType> Clone for NamedFunction<F> {
+    fn clone(&self) -> Self {
+        let bound = self.bound.iter().map(|bound| Mutex::new(bound.lock().clone())).collect();
+        Self {
+            slots: Arc::clone(&self.slots),
+            library: Arc::clone(&self.library),
+            name: Arc::clone(&self.name),
+            form: self.form.clone(),
+            bound,
+            last: AtomicU64::new(self.last.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl<F: FunctionType> fmt::Debug for NamedFunction<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}: {}", self.name, self.library.name, F::name(&self.form))
+    }
+}
