@@ -1,4 +1,4 @@
-//! The contents of an executor as steps, and an executor that has them.
+//! The contents of an executor as steps, and a process that has them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::link::External;
 use crate::sync::Mutex;
 
-/// A dylib of all executors, one after the other.
+/// The number and the name of a library, until its last handle is dropped.
 pub(super) struct LibraryName {
     pub(super) number: u64,
     pub(super) name: String,
@@ -46,7 +46,7 @@ impl Drop for LibraryName {
     }
 }
 
-/// A step that puts something into an executor.
+/// A step that puts something into a process.
 #[derive(Clone)]
 pub(super) struct Step {
     /// The dylib that it belongs to.
@@ -71,10 +71,10 @@ pub(super) struct Implementation {
 /// The number of a dylib, and the name of a redirected function that it defines.
 type StubName = (u64, Arc<str>);
 
-/// What a step does in an executor.
+/// The work of a step in a process.
 type Take = dyn Fn(&Generation) -> Result<()> + Send + Sync;
 
-/// An executor with contents, and what the session holds for it.
+/// A process with contents, and what the executor holds for it.
 #[derive(Debug)]
 pub(super) struct Generation {
     pub(super) process: Process,
@@ -83,9 +83,9 @@ pub(super) struct Generation {
     redirectables: Mutex<HashMap<u64, Arc<Redirectable>>>,
     /// The stubs of removed functions, by dylib and name. A function that is called so again has the stub again, which old code calls.
     removed: Mutex<HashMap<StubName, Arc<Redirectable>>>,
-    /// Attached until the executor ends.
+    /// Attached until the process ends.
     attached: Mutex<Vec<AttachedRegion>>,
-    /// Why the session has killed the executor, if it has.
+    /// Why the host has killed the process, if it has.
     killed: OnceLock<Error>,
 }
 
@@ -103,7 +103,7 @@ impl Generation {
         }
     }
 
-    /// Takes the steps in an executor, in order. What leads to a dylib's function is behind the steps of that dylib.
+    /// Takes the steps in a process, in order. What leads to a dylib's function is behind the steps of that dylib.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl Generation {
         self.killed.get().is_none() && self.process.session.remote().is_open()
     }
 
-    /// Kills the executor. No later call of the session is made in it.
+    /// Kills the process. No later call of the executor is made in it.
     pub(super) fn kill(&self, why: &Error) {
         let _ = self.killed.set(why.clone());
         self.process.kill();
@@ -132,14 +132,14 @@ impl Generation {
         self.killed.get().cloned().or_else(|| self.process.session.remote().check_alive().err())
     }
 
-    /// The dylib in this executor, which is made when it is needed first.
+    /// The dylib in this process, which is made when it is needed first.
     pub(super) fn dylib(&self, dylib: &LibraryName) -> Arc<Dylib> {
         let mut dylibs = self.dylibs.lock();
         let make = || Arc::new(self.process.create_dylib(&*dylib.name));
         Arc::clone(dylibs.entry(dylib.number).or_insert_with(make))
     }
 
-    /// Makes the dylib of the executor that this one is a copy of the dylib here, unless it is already.
+    /// Makes the copy of a dylib the dylib here, unless it is already.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Generation {
         Ok(())
     }
 
-    /// Takes the dylib out of this executor.
+    /// Takes the dylib out of this process.
     pub(super) fn remove_dylib(&self, number: u64) -> Option<Arc<Dylib>> {
         self.dylibs.lock().remove(&number)
     }
@@ -214,7 +214,7 @@ impl Generation {
     }
 }
 
-/// The steps of an executor that is being filled.
+/// The steps of a process that is being filled.
 struct Filling<'a> {
     steps: &'a [Step],
     is_taken: Vec<bool>,

@@ -1,4 +1,4 @@
-//! A redirected function of all executors, one after the other.
+//! A redirected function of an executor, in each of its processes.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl Library {
         redirections.add(number, &redirectable.name, &self.named, &of.named)?;
         if let Err(error) = self.slots.add(Some(self.named.number), behind, create) {
             redirections.remove(number);
-            // An executor of a pool may have taken it.
+            // Another process may have taken it.
             self.slots.forget_redirected(&redirectable.target);
             return Err(error);
         }
@@ -97,8 +97,8 @@ impl Library {
 }
 
 impl Redirection {
-    /// Redirects the function to `symbol` of the library `of`, for each call that begins later on any thread of an executor. Links `of`
-    /// first. When two threads redirect at the same time, one of their functions is the latest in all executors.
+    /// Redirects the function to `symbol` of the library `of`, for each call that begins later on any thread of a process. Links `of`
+    /// first. When two threads redirect at the same time, one of their functions is the latest in all processes.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Redirection {
             let version = target.version + 1;
             std::mem::replace(&mut *target, Implementation { version, ..next })
         };
-        // An executor that starts from now on begins with the new function.
+        // A process that starts from now on begins with the new function.
         let follow = |generation: &_| self.follow(generation).or_else(unless_dead(generation));
         let outcome = self.slots.for_each(follow);
         redirections.leave(self.number, &before.dylib);
@@ -138,7 +138,7 @@ impl Redirection {
     pub fn redirect_and_remove(&self, of: &Library, symbol: &str, old: &Library) -> Result<()> {
         self.check(old)?;
         if old.named.number == of.named.number {
-            return Err(Error::invalid("the old code is in the dylib of the new code"));
+            return Err(Error::invalid("the old code is in the library of the new code"));
         }
         self.redirect(of, symbol)?;
         let _clearing = self.slots.redirections().clear(&old.named)?;
@@ -151,8 +151,8 @@ impl Redirection {
     /// Removes the function from each process, and forgets it. Its name can be defined again in its library. Does nothing when it was
     /// removed before, or its library was cleared.
     ///
-    /// Linked code should call it no more. If it does, the executor crashes at address 0. When a function with this name is created in
-    /// the dylib again, that code calls the new one. What refers to the name does not link in a next process meanwhile.
+    /// Linked code should call it no more. If it does, the process crashes at address 0. When a function with this name is created in
+    /// the library again, that code calls the new one. What refers to the name does not link in a next process meanwhile.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ impl Redirection {
         })
     }
 
-    /// Removes a dylib from an executor, when no call is in it.
+    /// Removes a library from a process, when no call is in it.
     fn remove_from(&self, generation: &Generation, old: &Library) -> Result<()> {
         let Some(dylib) = generation.remove_dylib(old.named.number) else { return Ok(()) };
         let stub = self.stub(generation)?;
@@ -176,12 +176,12 @@ impl Redirection {
         self.follow(generation)
     }
 
-    /// Makes the function of an executor lead to the present one.
+    /// Makes the function of a process lead to the present one.
     fn follow(&self, generation: &Generation) -> Result<()> {
         loop {
             let target = self.present();
             self.stub(generation)?.redirect(generation.address(&target)?)?;
-            // Another thread may have redirected it meanwhile, and in this executor before.
+            // Another thread may have redirected it meanwhile, and in this process before.
             if self.target.lock().version == target.version {
                 return Ok(());
             }
@@ -200,16 +200,16 @@ impl Redirection {
         self.target.lock().clone()
     }
 
-    /// Refuses a dylib of another executor.
+    /// Refuses a library of another executor.
     fn check(&self, of: &Library) -> Result<()> {
         match Arc::ptr_eq(&self.slots, &of.slots) {
             true => Ok(()),
-            false => Err(Error::invalid("the function is in the executors of another executor")),
+            false => Err(Error::invalid("the library belongs to another executor")),
         }
     }
 }
 
-/// An executor that has died is no error: the next one begins with the present function.
+/// A process that has died is no error: the next one begins with the present function.
 fn unless_dead(generation: &Generation) -> impl FnOnce(Error) -> Result<()> + '_ {
     |error| if generation.is_alive() { Err(error) } else { Ok(()) }
 }

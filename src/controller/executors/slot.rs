@@ -86,6 +86,7 @@ impl Slot {
 
     /// The number of the present process, if it is alive.
     pub(super) fn pid(&self) -> Option<i32> {
+        self.origin.check().ok()?;
         let present = self.state.lock().generation.clone();
         present
             .filter(|generation| generation.is_alive())
@@ -94,7 +95,8 @@ impl Slot {
 
     /// Forgets a library without handles, unless a next process has to have it.
     pub(super) fn drop_library(&self, number: u64) {
-        if self.policy.is_never {
+        // In a forked child another thread may have had the lock.
+        if self.policy.is_never && self.origin.is_here() {
             let present = self.state.lock().generation.clone();
             // Dropping handlers runs code of the host: not under the lock.
             drop(present.and_then(|generation| generation.remove_dylib(number)));
@@ -103,6 +105,9 @@ impl Slot {
 
     /// Kills the present process, if it is alive.
     pub(super) fn kill(&self, why: &Error) {
+        if !self.origin.is_here() {
+            return;
+        }
         let present = self.state.lock().generation.clone();
         if let Some(generation) = present.filter(|generation| generation.is_alive()) {
             generation.kill(why);
@@ -111,6 +116,9 @@ impl Slot {
 
     /// Ends the present process, and starts no other one.
     pub(super) fn close(&self) {
+        if !self.origin.is_here() {
+            return;
+        }
         let mut state = self.state.lock();
         let closed = || Error::disconnected("the executor was closed");
         state.stopped.get_or_insert_with(closed);

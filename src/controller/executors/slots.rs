@@ -20,11 +20,11 @@ thread_local! {
 #[derive(Debug)]
 pub(super) struct Slots {
     executors: Box<[Arc<Slot>]>,
-    /// Which ones are free. `None` when a call needs no executor for itself.
+    /// Which ones are free. `None` when a call needs no slot for itself.
     free: Option<FreeSlots>,
     /// What redirected functions lead to.
     redirections: Arc<Redirections>,
-    /// Counts calls that take no executor for themselves.
+    /// Counts calls that take no slot for themselves.
     turns: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl Slots {
         Some(Self::with(one, None, Arc::clone(&self.redirections)))
     }
 
-    /// True when a call may have to wait until an executor is free.
+    /// True when a call may have to wait until a slot is free.
     pub(super) fn has_queue(&self) -> bool {
         self.free.is_some()
     }
@@ -76,7 +76,7 @@ impl Slots {
         &self.redirections
     }
 
-    /// The executor for a call that takes none for itself: each in turn.
+    /// The slot for a call that takes none for itself: each in turn.
     pub(super) fn in_turn(&self) -> usize {
         match &self.free {
             None => 0,
@@ -87,8 +87,8 @@ impl Slots {
         }
     }
 
-    /// An executor for a call. In a pool it is a free one, `preferred` if possible, and the call waits for one up to the
-    /// deadline. A call of a handler gets the executor of the call that the handler serves.
+    /// A slot for a call. Of several it is a free one, `preferred` if possible, and the call waits for one up to the
+    /// deadline. A call of a handler gets the slot of the call that the handler serves.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Slots {
     #[inline]
     pub(super) fn lease(&self, preferred: usize, deadline: Deadline) -> Result<Lease<'_>> {
         if let Some(first) = self.executors.first() {
-            // Before the wait for an executor that a thread of the parent had.
+            // Before the wait for a slot that a thread of the parent had.
             first.origin().check()?;
         }
         let Some(free) = &self.free else {
@@ -117,11 +117,11 @@ impl Slots {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Why no executor is started any more.
+    /// Why no process is started any more.
     #[cold]
     fn stopped(&self) -> Error {
         let why = self.executors.iter().find_map(|executor| executor.stopped());
-        why.unwrap_or_else(|| Error::disconnected("the pool has no executor"))
+        why.unwrap_or_else(|| Error::disconnected("the executor has no process"))
     }
 
     pub(super) fn on_death(&self, told: impl Fn(&Error) + Send + Sync + 'static) -> Result<()> {
@@ -129,7 +129,7 @@ impl Slots {
         self.executors.iter().try_for_each(|executor| executor.on_death(told.clone()))
     }
 
-    /// Takes a step in each executor, and remembers it for the next ones. The first executor decides if it can be taken: it
+    /// Takes a step in each slot, and remembers it for the next processes. The first slot decides if it can be taken: it
     /// is not remembered if it fails there.
     pub(super) fn add(
         &self,
@@ -163,12 +163,12 @@ impl Slots {
         self.executors.iter().for_each(|executor| executor.forget(&are_forgotten));
     }
 
-    /// Does `what` in the first executor.
+    /// Does `what` in the first slot.
     pub(super) fn first<R>(&self, what: impl FnOnce(&Generation) -> Result<R>) -> Result<R> {
         what(&*self.executors[0].present(Deadline::SESSION_END)?)
     }
 
-    /// Does `what` in each executor, and returns the first error.
+    /// Does `what` in each slot, and returns the first error.
     pub(super) fn for_each(&self, what: impl Fn(&Generation) -> Result<()>) -> Result<()> {
         let mut outcome = Ok(());
         for executor in &self.executors {
@@ -180,13 +180,13 @@ impl Slots {
 }
 
 impl Lease<'_> {
-    /// The number of the executor among the slots.
+    /// The number of the slot.
     #[inline]
     pub(super) fn slot(&self) -> usize {
         self.executor
     }
 
-    /// The call has failed: perhaps its executor is dead.
+    /// The call has failed: perhaps its process is dead.
     #[cold]
     pub(super) fn failed(&mut self) {
         let executor = &self.slots.executors[self.executor];

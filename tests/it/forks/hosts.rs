@@ -391,6 +391,15 @@ const USES: &[Way] = &[
         refused(Snapshot::take(Executor::from(host.process.as_ref().expect("here"))))
     }),
     ("a copy", |host| refused(host.snapshot.take().expect("here").spawn())),
+    ("the numbers of processes", |host| host.supervised.take().expect("here").0.pids().is_empty()),
+    ("the kill of a supervised executor", |host| {
+        host.supervised.take().expect("here").0.kill();
+        true
+    }),
+    ("the close of an executor", |host| {
+        host.pool.take().expect("here").0.close();
+        true
+    }),
     ("a call of a supervised function", |host| {
         refused(host.supervised.take().expect("here").1.call((0, 0)))
     }),
