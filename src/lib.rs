@@ -66,7 +66,6 @@ pub mod hostile;
 #[cfg(all(feature = "internals", not(model)))]
 #[doc(hidden)]
 pub mod internals;
-mod jit;
 #[cfg(not(model))]
 pub mod orc {
     //! LLVM's ORC by its names: sessions of dylibs whose symbols are supplied at the first lookup, and object layers.
@@ -77,7 +76,7 @@ pub mod orc {
 
     pub use crate::controller::layer::object_layer::ObjectLayer;
     pub use crate::controller::layer::object_sources::{ArchiveMembers, ProcessSymbols};
-    pub use crate::jit::*;
+    pub use farcall_orc::jit::*;
 }
 mod ring;
 #[cfg(any(not(model), shuttle))]
@@ -86,7 +85,6 @@ mod shm;
 mod sleep;
 pub mod sps;
 mod sys;
-pub mod task;
 #[cfg(not(model))]
 mod trace;
 mod transport;
@@ -98,7 +96,10 @@ use farcall_base::parallel;
 #[cfg(any(test, hostile))]
 use farcall_base::random;
 pub use farcall_base::{addr, error, limits, types};
-use farcall_base::{deadline, sync};
+use farcall_base::{deadline, origin, sync};
+#[cfg(not(model))]
+use farcall_orc::jit;
+pub use farcall_orc::task;
 
 pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
 /// # Examples

@@ -7,12 +7,15 @@
 //! | [`limits`] | every maximum |
 //! | [`types`] | C types at run time |
 //! | `deadline` | the moment when a wait times out |
+//! | `origin` | the process that made something, told from its forked children |
 //! | `parallel` | work that several threads share |
 //! | `random` | the generator of tests and fuzzers |
 //! | `sync` | the only source of atomics and locks, which a model checker replaces |
+//! | `thread` | a thread of this process, as the kernel sees it |
+//!
+//! The feature `process` opens `origin` and `thread`, which ask the system. The linker does without.
 //!
 //! Modules and functions without documentation are for the packages of farcall only, which are published together.
-#![forbid(unsafe_code)]
 #![cfg_attr(
     model,
     allow(unused, unreachable_pub, reason = "only the rooms that move messages are built")
@@ -23,6 +26,9 @@ pub mod addr;
 pub mod deadline;
 pub mod error;
 pub mod limits;
+#[cfg(feature = "process")]
+#[doc(hidden)]
+pub mod origin;
 #[cfg(not(model))]
 #[doc(hidden)]
 pub mod parallel;
@@ -30,6 +36,9 @@ pub mod parallel;
 pub mod random;
 #[doc(hidden)]
 pub mod sync;
+#[cfg(all(feature = "process", not(model)))]
+#[doc(hidden)]
+pub mod thread;
 pub mod types;
 
 pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};

@@ -20,8 +20,8 @@ use crate::call::{Endpoint, Handler, Paused};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result, panicked};
 use crate::limits::{END_TIMEOUT, START_TIMEOUT};
+use crate::origin::Origin;
 use crate::sps::{self, Status};
-use crate::sys::origin::Origin;
 use crate::transport::{Connection, Payload, Side, Token};
 
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns a client; its calls nest.

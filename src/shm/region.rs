@@ -12,12 +12,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, REGION_BYTES_MAX};
+use crate::origin::{Origin, forked};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::io::identified::Identified;
 use crate::sys::memory::map::Reservation;
 use crate::sys::memory::memfd;
 use crate::sys::memory::pages;
-use crate::sys::origin::{Origin, forked};
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 const WORD: usize = size_of::<AtomicU64>();

@@ -22,7 +22,6 @@ pub(crate) mod futex;
 pub(crate) mod io;
 #[cfg(not(model))]
 pub(crate) mod memory;
-pub(crate) mod origin;
 #[cfg(not(model))]
 pub(crate) mod policy;
 #[cfg(not(model))]

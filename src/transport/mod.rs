@@ -35,7 +35,7 @@ mod wait;
 
 use crate::deadline::Deadline;
 use crate::error::Result;
-pub(crate) use crate::sys::origin::Origin;
+pub(crate) use crate::origin::Origin;
 use crate::wire::Kind;
 #[cfg(not(model))]
 pub use connection::Connection;

@@ -8,8 +8,8 @@ use std::thread::{self, ThreadId};
 
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::origin::Origin;
 use crate::sync::{Condvar, Mutex};
-use crate::sys::origin::Origin;
 
 /// A lock that refuses the thread that holds it already.
 #[derive(Debug)]

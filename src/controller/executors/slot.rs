@@ -11,8 +11,8 @@ use crate::controller::restart_policy::{History, RestartPolicy};
 use crate::controller::session::Process;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
+use crate::origin::Origin;
 use crate::sync::{Condvar, Mutex};
-use crate::sys::origin::Origin;
 
 /// One slot: one process after the other, which all handles share.
 #[derive(Debug)]

@@ -19,9 +19,9 @@ use crate::call::contract::Placement;
 use crate::concurrent::biased::BiasedMutex;
 use crate::error::{Error, Result};
 use crate::limits::{PAGE_BYTES, STRIPE_BYTES_MAX};
+use crate::origin::Origin;
 use crate::shm::{Segment, Words};
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::origin::Origin;
 use crate::wire::layout::DATA_END_WORD;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 

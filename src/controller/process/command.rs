@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::Error;
-use crate::sys::origin::Origin;
+use crate::origin::Origin;
 
 /// How long a command may take to end after its streams are closed. Then the controller kills it.
 const END_TIMEOUT: Duration = Duration::from_secs(2);

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::controller::session::Process;
 use crate::error::{Error, Result};
+use crate::origin::{Origin, forked};
 use crate::sys::io::identified::Identified;
-use crate::sys::origin::{Origin, forked};
 
 /// A new file about an executor. It stays, because profilers read it after the process has ended.
 #[derive(Debug)]

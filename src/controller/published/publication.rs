@@ -10,10 +10,10 @@ use super::page::{
 };
 use crate::error::{Error, Result};
 use crate::limits::PUBLISHED_NAME_BYTES_MAX;
+use crate::origin::Origin;
 use crate::shm::Segment;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::clock;
-use crate::sys::origin::Origin;
 
 /// While calls are short, one in this number is timed.
 const TIMED_ONE_IN: u64 = 16;

@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::controller_call::CallController;
 use crate::executor::entry::raw_session::RawSession;
+use crate::origin::forked;
 use crate::session::SessionHandle;
-use crate::sys::origin::forked;
 use crate::transport::Transport;
 
 /// The session of the calling thread.

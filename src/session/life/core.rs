@@ -15,13 +15,14 @@ use crate::ExecutorAddr;
 #[cfg(not(model))]
 use crate::error::drop_panic;
 use crate::error::{Error, Result};
+use crate::origin::Origin;
 use crate::session::SESSION_SYMBOL;
 use crate::session::{
     Answer, BootstrapInfo, Completion, ControllerAccess, Reply, Service, SessionBuilder,
     SessionHandle, TaskGroup,
 };
 use crate::sync::{Condvar, Mutex, MutexGuard, thread_local};
-use crate::task::{Origin, Task};
+use crate::task::Task;
 
 pub(in crate::session) type Dispatch = Arc<dyn Fn(Task) + Send + Sync>;
 pub(in crate::session) type Reporter = Arc<dyn Fn(&SessionHandle, Error) + Send + Sync>;

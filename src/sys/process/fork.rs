@@ -2,36 +2,13 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::Once;
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
-use crate::sync::{AtomicU64, Ordering};
 
-/// Forks on the way from the process that registered the handler to this one.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-
-/// Makes [`generation`] count, for the rest of the process's life.
-pub(crate) fn watch() {
-    static WATCHED: Once = Once::new();
-    WATCHED.call_once(|| {
-        // SAFETY: the handler only stores to a static, which a forked child may do. A C library without memory registers no
-        // handler.
-        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
-    });
-}
-
-extern "C" fn in_child() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// A number that differs in a child that this process forks. Costs a load.
-#[inline]
-pub(crate) fn generation() -> u64 {
-    FORKS.load(Ordering::Relaxed)
-}
+pub(crate) use farcall_base::origin::{generation, watch};
 
 /// Forks this process, whose only thread is the calling one. Handlers of fork run. Returns the child's number, and `None` in the
 /// child.

@@ -9,6 +9,8 @@ use nix::errno::Errno;
 use crate::error::{Error, Result};
 use crate::sys::memory::access as memory;
 
+pub(crate) use farcall_base::thread::number;
+
 /// The calling thread's thread pointer, the base of its thread-locals.
 pub(crate) fn pointer() -> u64 {
     let pointer: u64;
@@ -23,11 +25,6 @@ pub(crate) fn pointer() -> u64 {
         std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
     }
     pointer
-}
-
-/// The calling thread's number.
-pub(crate) fn number() -> i32 {
-    nix::unistd::gettid().as_raw()
 }
 
 /// True if the calling thread is the process's only one. False without `/proc`, which says so.
@@ -135,19 +132,7 @@ pub(crate) fn robust_list(thread: i32) -> Result<Option<u64>> {
 
 /// True for a thread that has ended and is still listed, as a main thread that ended before the others.
 pub(crate) fn is_zombie(thread: i32) -> bool {
-    matches!(state(thread), None | Some('Z' | 'X'))
-}
-
-/// True for a thread that is not running or ready to run: it waits, or is gone.
-pub(crate) fn is_asleep(thread: i32) -> bool {
-    state(thread) != Some('R')
-}
-
-/// The kernel's letter for a thread's state; `None` when the thread is gone.
-fn state(thread: i32) -> Option<char> {
-    let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
-    // The state follows the name, which stands in parentheses and may contain some.
-    status.rsplit_once(')')?.1.trim_start().chars().next()
+    matches!(farcall_base::thread::state(thread), None | Some('Z' | 'X'))
 }
 
 /// The word at an address of this process; `None` when it cannot be read.

@@ -14,12 +14,12 @@ use std::sync::{Arc, OnceLock};
 
 use crate::deadline::Deadline;
 use crate::error::Error;
+use crate::origin::Origin;
 #[cfg(not(model))]
 use crate::shm::Segment;
 use crate::shm::Words;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex::{self, OWNER_DIED, Seen, WORDS_MAX};
-use crate::sys::origin::Origin;
 #[cfg(not(model))]
 use crate::wire::layout::PROCESS_HOLDER_WORD;
 

@@ -19,12 +19,14 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("random", &[]),
     ("trace", &[]),
     ("sync", &[]),
+    ("origin", &["sync"]),
+    ("thread", &[]),
     ("sys", &["sync"]),
     ("concurrent", &["sys", "sync"]),
     ("shm", &["sys", "sync"]),
     ("ring", &["sync"]),
     ("sleep", &["sync"]),
-    ("task", &["sys", "sync"]),
+    ("task", &["thread", "sync"]),
     ("wire", &["ring"]),
     ("sps", &[]),
     // C types and calling conventions.
@@ -65,11 +67,11 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// Folders of `src` that are packages, whose files say `crate::` to the package: packages of rooms, and rooms of their own.
-const PACKAGES_OF_ROOMS: &[&str] = &["base"];
+const PACKAGES_OF_ROOMS: &[&str] = &["base", "orc"];
 const PACKAGES: &[&str] = &["link", "ffi"];
 
 /// Rooms that every room may import.
-const GROUND: &[&str] = &["error", "addr", "limits", "deadline", "random", "trace"];
+const GROUND: &[&str] = &["error", "addr", "limits", "deadline", "origin", "random", "trace"];
 
 /// Rooms with a fence: only these folders and files of theirs, and tests, may have unsafe code.
 const FENCES: &[(&str, &[&str])] = &[(

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::controller::process::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::Error;
+use crate::origin::Origin;
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::sys::origin::Origin;
 use crate::sys::process::child::Child;
 use crate::sys::process::dying::Ended;
 

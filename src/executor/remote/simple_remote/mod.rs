@@ -26,13 +26,13 @@ use crate::call::contract::ConnectionSetup;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{ERROR_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_QUEUE_BYTES_MAX};
+use crate::origin::Origin;
 use crate::session::{
     Answer, Attachment, BootstrapInfo, Completion, ControllerAccess, PendingCalls,
 };
 use crate::sps::{self, Bytes, Status};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::io::stream::{self, Reader, Ready, Writer};
-use crate::sys::origin::Origin;
 use crate::wire::frame::{Header, OWN_VERSION, Opcode};
 use crate::wire::frame_reader::FrameReader;
 

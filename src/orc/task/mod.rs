@@ -25,7 +25,6 @@ mod thread_pool;
 
 use std::fmt;
 
-pub(crate) use crate::sys::origin::Origin;
 #[cfg(not(model))]
 pub use inline::Inline;
 pub use queueing::Queueing;
@@ -40,7 +39,7 @@ pub use thread_pool::ThreadPool;
 /// ```
 /// use std::sync::mpsc;
 ///
-/// use farcall::task::Task;
+/// use farcall_orc::task::Task;
 ///
 /// let (sender, receiver) = mpsc::channel();
 /// Task::new(move || sender.send(42).unwrap()).run();
@@ -79,7 +78,7 @@ impl fmt::Debug for Task {
 /// use std::sync::Mutex;
 /// use std::thread::{self, JoinHandle};
 ///
-/// use farcall::task::{Task, TaskDispatcher};
+/// use farcall_orc::task::{Task, TaskDispatcher};
 ///
 /// /// The threads; `None` after the shutdown.
 /// struct Threads(Mutex<Option<Vec<JoinHandle<()>>>>);

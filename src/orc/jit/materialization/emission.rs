@@ -15,8 +15,8 @@ use crate::jit::symbol::{SymbolFlagsMap, SymbolState};
 /// A unit whose symbol `a` depends on `b`, which another unit supplies:
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{DependencyGroup, ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{DependencyGroup, ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -34,7 +34,7 @@ use crate::jit::symbol::{SymbolFlagsMap, SymbolState};
 /// }))?;
 /// main.define_absolute([("b", address(2))])?;
 /// assert_eq!(main.lookup("a")?.address.get(), 1);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct DependencyGroup {

@@ -12,7 +12,7 @@ use crate::sync::{Condvar, Mutex};
 /// # Examples
 ///
 /// ```
-/// use farcall::task::{Queueing, Task, TaskDispatcher};
+/// use farcall_orc::task::{Queueing, Task, TaskDispatcher};
 ///
 /// let queue = Queueing::new();
 /// queue.dispatch(Task::new(|| println!("first")));

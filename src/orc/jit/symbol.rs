@@ -20,8 +20,8 @@ pub type SymbolFlagsMap = BTreeMap<Arc<str>, SymbolFlags>;
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{Symbol, SymbolFlags};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{Symbol, SymbolFlags};
 ///
 /// let symbol = Symbol::exported(ExecutorAddr::new(0x42));
 /// assert!(symbol.flags.contains(SymbolFlags::EXPORTED));
@@ -49,7 +49,7 @@ impl Symbol {
 /// # Examples
 ///
 /// ```
-/// use farcall::orc::SymbolFlags;
+/// use farcall_orc::jit::SymbolFlags;
 ///
 /// let flags = SymbolFlags::EXPORTED | SymbolFlags::WEAK;
 /// assert!(!flags.is_strong());
@@ -140,8 +140,8 @@ impl fmt::Debug for SymbolFlags {
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, Symbol, SymbolState};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, Symbol, SymbolState};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -149,7 +149,7 @@ impl fmt::Debug for SymbolFlags {
 /// assert_eq!(main.state_of("answer"), Some(SymbolState::NeverSearched));
 /// main.lookup("answer")?;
 /// assert_eq!(main.state_of("answer"), Some(SymbolState::Ready));
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SymbolState {
@@ -170,7 +170,7 @@ pub enum SymbolState {
 /// # Examples
 ///
 /// ```
-/// use farcall::orc::{
+/// use farcall_orc::jit::{
 ///     ExecutionSession, JITDylibLookupFlags, LookupKind, SymbolLookupFlags, SymbolState,
 /// };
 ///
@@ -181,8 +181,8 @@ pub enum SymbolState {
 ///     session.lookup(LookupKind::Static, order, vec![("missing".into(), flags)], SymbolState::Ready)
 /// };
 /// assert!(look_up(SymbolLookupFlags::WeaklyReferenced)?.is_empty());
-/// assert!(look_up(SymbolLookupFlags::Required).is_err_and(|error| error.kind() == farcall::ErrorKind::SymbolsNotFound));
-/// # Ok::<(), farcall::Error>(())
+/// assert!(look_up(SymbolLookupFlags::Required).is_err_and(|error| error.kind() == farcall_orc::ErrorKind::SymbolsNotFound));
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SymbolLookupFlags {
@@ -203,8 +203,8 @@ pub type SymbolLookupSet = Vec<(Arc<str>, SymbolLookupFlags)>;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use farcall::Result;
-/// use farcall::orc::{ExecutionSession, JITDylib, LookupKind, SymbolLookupFlags};
+/// use farcall_orc::Result;
+/// use farcall_orc::jit::{ExecutionSession, JITDylib, LookupKind, SymbolLookupFlags};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -213,7 +213,7 @@ pub type SymbolLookupSet = Vec<(Arc<str>, SymbolLookupFlags)>;
 ///     Ok(())
 /// })?;
 /// assert!(main.lookup("missing").is_err());
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LookupKind {
@@ -228,8 +228,8 @@ pub enum LookupKind {
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, JITDylibLookupFlags, Symbol, SymbolFlags};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, JITDylibLookupFlags, Symbol, SymbolFlags};
 ///
 /// let session = ExecutionSession::new();
 /// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);
@@ -239,7 +239,7 @@ pub enum LookupKind {
 /// assert!(main.lookup("hidden").is_err());
 /// main.set_link_order(&[(library, JITDylibLookupFlags::MatchAllSymbols)])?;
 /// assert!(main.lookup("hidden").is_ok());
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JITDylibLookupFlags {

@@ -16,7 +16,7 @@ use crate::sync::{Condvar, Mutex};
 /// ```
 /// use std::sync::mpsc;
 ///
-/// use farcall::task::{Inline, Task, TaskDispatcher};
+/// use farcall_orc::task::{Inline, Task, TaskDispatcher};
 ///
 /// let dispatcher = Inline::new();
 /// let (sender, receiver) = mpsc::channel();

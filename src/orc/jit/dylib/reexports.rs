@@ -23,8 +23,8 @@ use crate::jit::symbol::{
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{Alias, ExecutionSession, Symbol, SymbolFlags};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{Alias, ExecutionSession, Symbol, SymbolFlags};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -32,7 +32,7 @@ use crate::jit::symbol::{
 /// let alias = Alias { aliasee: "malloc".into(), flags: SymbolFlags::EXPORTED };
 /// main.define_aliases([("my_malloc".into(), alias)].into())?;
 /// assert_eq!(main.lookup("my_malloc")?.address.get(), 0x42);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alias {
@@ -191,8 +191,8 @@ fn done_waiting(session: &ExecutionSession, own: DylibId, aliases: &BTreeMap<Arc
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, JITDylibLookupFlags, ReexportsGenerator, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, JITDylibLookupFlags, ReexportsGenerator, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);
@@ -202,7 +202,7 @@ fn done_waiting(session: &ExecutionSession, own: DylibId, aliases: &BTreeMap<Arc
 /// main.add_generator(ReexportsGenerator::new(&library, flags, |name| name.starts_with("public_")))?;
 /// assert_eq!(main.lookup("public_answer")?.address.get(), 0x42);
 /// assert!(main.lookup("answer").is_err());
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 pub struct ReexportsGenerator {
     source: JITDylib,

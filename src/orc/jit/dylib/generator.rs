@@ -25,8 +25,8 @@ use crate::sync::Mutex;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use farcall::orc::{ExecutionSession, JITDylib, LookupKind, Symbol, SymbolLookupFlags};
-/// use farcall::{ExecutorAddr, Result};
+/// use farcall_orc::jit::{ExecutionSession, JITDylib, LookupKind, Symbol, SymbolLookupFlags};
+/// use farcall_orc::{ExecutorAddr, Result};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -38,7 +38,7 @@ use crate::sync::Mutex;
 /// };
 /// main.add_generator(define)?;
 /// assert_eq!(main.lookup("four")?.address.get(), 4);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 pub trait DefinitionGenerator: Send + Sync {
     /// Defines in [`GeneratorRequest::dylib`] the requested names that it knows. Then it calls [`GeneratorRequest::done`],
@@ -65,8 +65,8 @@ where
 /// ```
 /// use std::thread;
 ///
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{DefinitionGenerator, ExecutionSession, GeneratorRequest, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{DefinitionGenerator, ExecutionSession, GeneratorRequest, Symbol};
 ///
 /// struct Later;
 ///
@@ -86,7 +86,7 @@ where
 /// let main = session.create_dylib("main")?;
 /// main.add_generator(Later)?;
 /// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 pub struct GeneratorRequest {
     pub(in crate::jit) session: Arc<Inner>,

@@ -29,8 +29,8 @@ use crate::task::TaskDispatcher;
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -38,7 +38,7 @@ use crate::task::TaskDispatcher;
 /// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
 /// session.end_session()?;
 /// assert!(main.lookup("answer").is_err());
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct ExecutionSession(pub(in crate::jit) Arc<Inner>);

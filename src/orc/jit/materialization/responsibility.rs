@@ -24,15 +24,15 @@ use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolS
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
 /// main.define(Lazily::new("unit", Interface::exporting(["a", "b"]), |mut responsibility| {
 ///     // `b` fails, `a` does not.
 ///     let b = responsibility.delegate(["b"]).expect("it is owed");
-///     b.fail(farcall::Error::other("no code for b"));
+///     b.fail(farcall_orc::Error::other("no code for b"));
 ///     let symbol = Symbol::exported(ExecutorAddr::new(0x42));
 ///     match responsibility.notify_resolved(&[("a".into(), symbol)].into()) {
 ///         Ok(()) => drop(responsibility.notify_emitted(&[])),
@@ -40,8 +40,8 @@ use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolS
 ///     }
 /// }))?;
 /// assert_eq!(main.lookup("a")?.address.get(), 0x42);
-/// assert!(main.lookup("b").is_err_and(|error| error.kind() == farcall::ErrorKind::FailedToMaterialize));
-/// # Ok::<(), farcall::Error>(())
+/// assert!(main.lookup("b").is_err_and(|error| error.kind() == farcall_orc::ErrorKind::FailedToMaterialize));
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 pub struct MaterializationResponsibility {
     session: Arc<Inner>,

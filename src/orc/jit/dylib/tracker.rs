@@ -19,11 +19,11 @@ use crate::jit::symbol::SymbolState;
 /// # Examples
 ///
 /// ```
-/// let session = farcall::orc::ExecutionSession::new();
+/// let session = farcall_orc::jit::ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
 /// let (one, other) = (main.create_tracker()?, main.create_tracker()?);
 /// assert_ne!(one.key(), other.key());
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResourceKey(pub(in crate::jit) u64);
@@ -43,8 +43,8 @@ impl ResourceKey {
 /// ```
 /// use std::sync::{Arc, Mutex};
 ///
-/// use farcall::Result;
-/// use farcall::orc::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
+/// use farcall_orc::Result;
+/// use farcall_orc::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 ///
 /// /// Notes the keys that were removed.
 /// #[derive(Default)]
@@ -65,7 +65,7 @@ impl ResourceKey {
 /// let tracker = session.create_dylib("main")?.create_tracker()?;
 /// tracker.remove()?;
 /// assert_eq!(*removed.0.lock().unwrap(), [tracker.key()]);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 pub trait ResourceManager: Send + Sync {
     /// Releases the resources of a key whose tracker was removed. Called once per key, outside of the session's lock, in
@@ -87,8 +87,8 @@ pub trait ResourceManager: Send + Sync {
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let main = session.create_dylib("main")?;
@@ -104,7 +104,7 @@ pub trait ResourceManager: Send + Sync {
 /// assert!(main.lookup("answer").is_ok());
 /// tracker.remove()?;
 /// assert!(main.lookup("answer").is_err());
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct ResourceTracker(Arc<Handle>);

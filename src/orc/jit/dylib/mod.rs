@@ -29,8 +29,8 @@ use crate::jit::symbol::{
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);
@@ -38,7 +38,7 @@ use crate::jit::symbol::{
 /// assert!(main.lookup("answer").is_err());
 /// main.add_to_link_order(&library)?;
 /// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct JITDylib(pub(in crate::jit) Arc<DylibName>);

@@ -14,7 +14,7 @@ use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap};
 /// # Examples
 ///
 /// ```
-/// use farcall::orc::{Interface, SymbolFlags};
+/// use farcall_orc::jit::{Interface, SymbolFlags};
 ///
 /// let interface = Interface::exporting(["one", "two"]);
 /// assert_eq!(interface.symbols["one"], SymbolFlags::EXPORTED);
@@ -35,8 +35,8 @@ pub struct Interface {
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{
 ///     ExecutionSession, Interface, MaterializationResponsibility, MaterializationUnit, Symbol,
 /// };
 ///
@@ -64,7 +64,7 @@ pub struct Interface {
 /// let dylib = session.create_dylib("main")?;
 /// dylib.define(Answer)?;
 /// assert_eq!(dylib.lookup("answer")?.address.get(), 0x42);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 pub trait MaterializationUnit: Send {
     /// Its name in error messages.
@@ -97,8 +97,8 @@ impl Interface {
 /// # Examples
 ///
 /// ```
-/// use farcall::ExecutorAddr;
-/// use farcall::orc::{ExecutionSession, Interface, Lazily, Symbol};
+/// use farcall_orc::ExecutorAddr;
+/// use farcall_orc::jit::{ExecutionSession, Interface, Lazily, Symbol};
 ///
 /// let session = ExecutionSession::new();
 /// let dylib = session.create_dylib("main")?;
@@ -110,7 +110,7 @@ impl Interface {
 ///     }
 /// }))?;
 /// assert_eq!(dylib.lookup("answer")?.address.get(), 0x42);
-/// # Ok::<(), farcall::Error>(())
+/// # Ok::<(), farcall_orc::Error>(())
 /// ```
 pub struct Lazily {
     name: String,

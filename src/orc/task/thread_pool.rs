@@ -10,9 +10,9 @@ use super::running::Running;
 use super::{Task, TaskDispatcher};
 use crate::error::drop_panic;
 use crate::limits::TASK_THREADS_MAX;
+use crate::origin::Origin;
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use crate::sys::origin::Origin;
-use crate::sys::process::thread as system;
+use crate::thread as system;
 
 /// Begins tasks in the order in which they came. At most *width* tasks run at a time; tasks that sleep do not count.
 ///
@@ -27,7 +27,7 @@ use crate::sys::process::thread as system;
 /// ```
 /// use std::sync::mpsc;
 ///
-/// use farcall::task::{Task, TaskDispatcher, ThreadPool};
+/// use farcall_orc::task::{Task, TaskDispatcher, ThreadPool};
 ///
 /// let pool = ThreadPool::new(2);
 /// let (sender, receiver) = mpsc::channel();
