@@ -115,7 +115,7 @@ pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
 /// assert_eq!(death.to_string(), "executor died by SIGKILL");
 /// # Ok::<(), farcall::Error>(())
 /// ```
-pub use error::Death;
+pub use error::{Death, Fact};
 pub use error::{Error, ErrorKind, Result};
 #[cfg(not(model))]
 pub use transport::Connection;

@@ -1,6 +1,6 @@
 //! Errors of farcall as exceptions, whose classes are in `farcall/errors.py`.
 
-use farcall::{Death, Error, ErrorKind};
+use farcall::{Death, Error, ErrorKind, Fact};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -14,23 +14,24 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
 /// The exception for an error.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let make = py.import("farcall.errors")?.getattr("exception_for")?;
-    let death = error.death().map(|death| of_death(py, death)).transpose()?;
+    let death = error.death().map(|death| facts_of(py, death)).transpose()?;
     let (kind, message) = (kind(error.kind()), error.to_string());
     let symbols = error.symbols().to_vec();
     let made = make.call1((kind, message, symbols, error.raw_os_error(), death))?;
     Ok(PyErr::from_value(made))
 }
 
-fn of_death<'py>(py: Python<'py>, death: &Death) -> PyResult<Bound<'py, PyDict>> {
-    let fields = PyDict::new(py);
-    fields.set_item("signal", death.signal)?;
-    fields.set_item("exit_status", death.exit_status)?;
-    fields.set_item("address", death.fault_address)?;
-    fields.set_item("location", death.location.as_deref())?;
-    fields.set_item("backtrace", &death.backtrace)?;
-    fields.set_item("stack_overflow", death.stack_overflow)?;
-    fields.set_item("limit", death.limit.as_deref())?;
-    Ok(fields)
+fn facts_of<'py>(py: Python<'py>, death: &Death) -> PyResult<Bound<'py, PyDict>> {
+    let facts = PyDict::new(py);
+    for (name, value) in death.facts() {
+        match value {
+            Fact::Flag => facts.set_item(name, true),
+            Fact::Number(number) => facts.set_item(name, number),
+            Fact::Text(text) => facts.set_item(name, text),
+            Fact::List(list) => facts.set_item(name, list),
+        }?;
+    }
+    Ok(facts)
 }
 
 /// The word by which `farcall/errors.py` chooses the class.

@@ -22,7 +22,7 @@ with farcall.Executor(sandbox="strict", memory="256M", processes=2, timeout=1.5)
     try:
         library["f"](x, timeout=2)
     except farcall.ExecutorDied as death:
-        print(death.signal.name if death.signal else death.exit_status, death.backtrace[0], death.address)
+        print(death.signal.name if death.signal else death.exit_status, death.backtrace[0], death.fault_address)
     kernel = farcall.Kernel("void f(const double *, double *, size_t)", objects=[b""], processes=3)
     kernel(x)
 

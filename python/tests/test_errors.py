@@ -101,7 +101,7 @@ def test_each_death_is_named(library, kind):
     death = caught.value
     assert name_of(death) == DEATHS[kind], str(death)
     if kind == 0:
-        assert death.address == 8 and death.function == "crash"
+        assert death.fault_address == 8 and death.function == "crash"
         assert any(frame.startswith("crash+") for frame in death.backtrace)
     if kind == 4:
         assert death.stack_overflow and death.function == "recurse"

@@ -10,7 +10,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-pub use death::Death;
+pub use death::{Death, Fact};
 
 /// The result of every fallible function of farcall.
 pub type Result<T> = std::result::Result<T, Error>;

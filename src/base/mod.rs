@@ -42,4 +42,4 @@ pub mod thread;
 pub mod types;
 
 pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
-pub use error::{Death, Error, ErrorKind, Result};
+pub use error::{Death, Error, ErrorKind, Fact, Result};

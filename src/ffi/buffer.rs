@@ -3,9 +3,12 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 
+use farcall::ErrorKind;
 use farcall::executor::WrapperFunctionBuffer;
+use farcall::limits::PAYLOAD_BYTES_MAX;
 
 use super::error::invalid;
+use super::text::text;
 
 /// The bytes of a buffer of up to 8 bytes, or the address of the bytes of a larger one.
 #[repr(C)]
@@ -273,6 +276,25 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, size: usize) -> farcall::Res
     unsafe { array(data.cast::<u8>(), size) }
 }
 
+/// The bytes of a message, which are not looked at if they are too many.
+///
+/// # Safety
+///
+/// As [`bytes`].
+pub(crate) unsafe fn message<'a>(
+    data: *const c_void,
+    size: usize,
+    what: &str,
+) -> farcall::Result<&'a [u8]> {
+    if size as u64 > PAYLOAD_BYTES_MAX {
+        let text =
+            format!("{what} of {size} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call");
+        return Err(farcall::Error::new(ErrorKind::Exhausted, text));
+    }
+    // SAFETY: the caller vouches for the bytes.
+    unsafe { bytes(data, size) }
+}
+
 /// The elements there.
 ///
 /// # Errors
@@ -292,19 +314,6 @@ pub(crate) unsafe fn array<'a, T>(data: *const T, count: usize) -> farcall::Resu
     }
     // SAFETY: the caller vouches for the elements.
     Ok(unsafe { std::slice::from_raw_parts(data, count) })
-}
-
-/// A copy of a text; nothing for NULL.
-///
-/// # Safety
-///
-/// It must be one, or NULL.
-pub(crate) unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: the caller vouches for the text.
-    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// A text that must be there; `what` names it in messages.

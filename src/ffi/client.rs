@@ -8,10 +8,10 @@ use std::time::Duration;
 use farcall::limits::START_TIMEOUT;
 use farcall::{Connection, ExecutorAddr, controller};
 
-use super::buffer::{Buffer, Out, required_text};
-use super::controller::message;
-use super::error::{Error, invalid, malloced};
+use super::buffer::{Buffer, Out, message, required_text};
+use super::error::{Error, invalid};
 use super::host::{Context, owned};
+use super::text::malloced;
 
 /// A client of an executor that this program has not started: a session that another program embeds, or LLVM's executor. It has
 /// no linker, and calls what the executor offers by name.

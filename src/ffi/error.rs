@@ -6,15 +6,16 @@ use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use farcall::ErrorKind;
-use farcall::executor::WrapperFunctionBuffer;
 
+use super::facts::{Fact, Facts};
+use super::text::{c_text, malloced, text};
 /// What kind of error it is.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
     /// No error.
     Ok = 0,
-    /// The executor's process has ended; farcall_error_death says how.
+    /// The executor's process has ended; farcall_error_facts says how.
     Died = 1,
     /// The session or the connection is over.
     Disconnected = 2,
@@ -49,31 +50,7 @@ pub struct Error {
     code: ErrorCode,
     /// The texts that C sees while the error lives.
     message: CString,
-    location: Option<CString>,
-}
-
-/// How an executor's process ended. The texts live as long as the error that they come from.
-///
-/// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct Death {
-    /// The status that the process gave to exit; -1 if a signal ended it, or nothing is known.
-    pub exit_status: i32,
-    /// The signal that ended the process; 0 if none did.
-    pub signal: i32,
-    /// The address whose access faulted, if has_fault_address.
-    pub fault_address: u64,
-    /// The instruction that was executing; 0 if it is unknown.
-    pub program_counter: u64,
-    /// The place of that instruction, as "function+0x12 (object.o)"; NULL if it is unknown.
-    pub location: *const c_char,
-    /// True if fault_address is known.
-    pub has_fault_address: bool,
-    /// True if the fault lies at the end of a thread's stack.
-    pub stack_overflow: bool,
-    /// True if another part of this process has collected the exit status.
-    pub status_unknown: bool,
+    facts: Facts,
 }
 
 /// The code of a kind of error.
@@ -103,12 +80,6 @@ fn code_of(kind: ErrorKind) -> ErrorCode {
     }
 }
 
-/// A text of C, without what follows a NUL inside of it.
-pub(super) fn c_text(text: &str) -> CString {
-    let end = text.find('\0').unwrap_or(text.len());
-    CString::new(text.get(..end).unwrap_or_default()).unwrap_or_default()
-}
-
 /// The error for arguments that C got wrong.
 pub(super) fn invalid(message: impl std::fmt::Display) -> farcall::Error {
     farcall::Error::new(ErrorKind::InvalidArgument, message.to_string())
@@ -123,8 +94,8 @@ impl Error {
 
     fn give_as(error: farcall::Error, code: ErrorCode) -> *mut Self {
         let message = c_text(&error.to_string());
-        let location = error.death().and_then(|death| death.location.as_deref()).map(c_text);
-        Box::into_raw(Box::new(Self { error, code, message, location }))
+        let facts = error.death().map(Facts::new).unwrap_or_default();
+        Box::into_raw(Box::new(Self { error, code, message, facts }))
     }
 
     /// The reference that C gets for an outcome: NULL for success.
@@ -176,7 +147,7 @@ impl Error {
 #[must_use]
 pub unsafe extern "C" fn farcall_error_create(message: *const c_char) -> *mut Error {
     // SAFETY: the caller vouches for the text.
-    let message = unsafe { super::buffer::text(message) };
+    let message = unsafe { text(message) };
     Error::give(farcall::Error::other(message))
 }
 
@@ -203,31 +174,62 @@ pub unsafe extern "C" fn farcall_error_message(error: *const Error) -> *const c_
     unsafe { Error::look(error) }.map_or(SUCCESS, |error| &error.message).as_ptr()
 }
 
-/// Stores how the executor ended, and returns true, if that is the reason of the error. May be NULL: error, death.
+/// The facts about the executor's death, and their number, if that is the reason of the error; otherwise NULL and 0. What is unknown, or
+/// not so, is left out. The facts live as long as the error. May be NULL: error, count, the result.
+///
+/// | name | kind | what it is |
+/// |---|---|---|
+/// | exit_status | number | the status that the process gave to exit |
+/// | signal | number | the signal that ended the process |
+/// | status_unknown | flag | another part of this program has collected the exit status |
+/// | fault_address | number | the address whose access faulted |
+/// | program_counter | number | the instruction that was executing |
+/// | location | text | the place of that instruction, as "function+0x12 (object.o)" |
+/// | backtrace | list | the linked functions that had not returned, the innermost first |
+/// | stack_overflow | flag | the fault lies at the end of a thread's stack |
+/// | limit | text | the limit of the confinement that ended the process |
+///
+/// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint. Later
+/// versions may have more facts.
 ///
 /// # Safety
 ///
-/// The error must be the caller's, and death writable.
+/// The error must be the caller's, and count writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_error_death(error: *const Error, death: *mut Death) -> bool {
+pub unsafe extern "C" fn farcall_error_facts(
+    error: *const Error,
+    count: *mut usize,
+) -> *const Fact {
     // SAFETY: the caller vouches for the error.
-    let Some(error) = (unsafe { Error::look(error) }) else { return false };
-    let Some(found) = error.error.death() else { return false };
-    let of = Death {
-        exit_status: found.exit_status.unwrap_or(-1),
-        signal: found.signal.unwrap_or(0),
-        fault_address: found.fault_address.unwrap_or(0),
-        program_counter: found.program_counter.unwrap_or(0),
-        location: error.location.as_deref().map_or(std::ptr::null(), CStr::as_ptr),
-        has_fault_address: found.fault_address.is_some(),
-        stack_overflow: found.stack_overflow,
-        status_unknown: found.status_unknown,
-    };
-    if !death.is_null() {
+    let facts = unsafe { Error::look(error) }.map(|error| &error.facts.given[..]);
+    let facts = facts.unwrap_or_default();
+    if !count.is_null() {
         // SAFETY: the caller vouches that the pointer is writable.
-        unsafe { death.write(of) };
+        unsafe { count.write(facts.len()) };
     }
-    true
+    if facts.is_empty() { std::ptr::null() } else { facts.as_ptr() }
+}
+
+/// The fact of this name about the executor's death (farcall_error_facts); NULL if it is unknown, or not so. May be NULL: error, the
+/// result.
+///
+/// # Safety
+///
+/// The error must be the caller's, and the name a text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn farcall_error_fact(
+    error: *const Error,
+    name: *const c_char,
+) -> *const Fact {
+    // SAFETY: the caller vouches for the error.
+    let error = unsafe { Error::look(error) };
+    if name.is_null() {
+        return std::ptr::null();
+    }
+    // SAFETY: the caller vouches for the text.
+    let name = unsafe { CStr::from_ptr(name) };
+    let found = error.and_then(|error| error.facts.find(name));
+    found.map_or(std::ptr::null(), std::ptr::from_ref)
 }
 
 /// The message of an error, to be freed with farcall_text_free. Takes the error. For NULL the message says that there is no
@@ -243,22 +245,6 @@ pub unsafe extern "C" fn farcall_error_to_string(error: *mut Error) -> *mut c_ch
     let error = unsafe { Error::take(error) };
     let text = error.map_or_else(|| "success".to_owned(), |error| error.to_string());
     malloced(&text)
-}
-
-/// A text in malloc's memory, as in an out-of-band error.
-pub(super) fn malloced(text: &str) -> *mut c_char {
-    WrapperFunctionBuffer::out_of_band(text).into_parts().0
-}
-
-/// Frees a text that a function of this library gave to its caller. May be NULL: text.
-///
-/// # Safety
-///
-/// The text must come from such a function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_text_free(text: *mut c_char) {
-    // SAFETY: it comes from malloc.
-    unsafe { libc::free(text.cast()) };
 }
 
 /// Frees an error. May be NULL: error.

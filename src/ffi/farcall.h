@@ -50,7 +50,7 @@
 typedef enum {
     // No error.
     FARCALL_OK = 0,
-    // The executor's process has ended; farcall_error_death says how.
+    // The executor's process has ended; farcall_error_facts says how.
     FARCALL_DIED = 1,
     // The session or the connection is over.
     FARCALL_DISCONNECTED = 2,
@@ -77,6 +77,18 @@ typedef enum {
     // The library has a defect. Please report the message.
     FARCALL_INTERNAL = 13,
 } farcall_error_code;
+
+// How the value of a fact is told.
+typedef enum {
+    // Without a value: it is so.
+    FARCALL_FLAG = 0,
+    // number
+    FARCALL_NUMBER = 1,
+    // text
+    FARCALL_TEXT = 2,
+    // list: several texts.
+    FARCALL_LIST = 3,
+} farcall_fact_kind;
 
 // The type of a value.
 typedef enum {
@@ -195,27 +207,19 @@ typedef struct {
     size_t size;
 } farcall_buffer;
 
-// How an executor's process ended. The texts live as long as the error that they come from.
-//
-// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint.
+// A fact about the death of an executor's process.
 typedef struct {
-    // The status that the process gave to exit; -1 if a signal ended it, or nothing is known.
-    int32_t exit_status;
-    // The signal that ended the process; 0 if none did.
-    int32_t signal;
-    // The address whose access faulted, if has_fault_address.
-    uint64_t fault_address;
-    // The instruction that was executing; 0 if it is unknown.
-    uint64_t program_counter;
-    // The place of that instruction, as "function+0x12 (object.o)"; NULL if it is unknown.
-    const char *FARCALL_NULLABLE location;
-    // True if fault_address is known.
-    bool has_fault_address;
-    // True if the fault lies at the end of a thread's stack.
-    bool stack_overflow;
-    // True if another part of this process has collected the exit status.
-    bool status_unknown;
-} farcall_death;
+    // The name, such as "signal".
+    const char *name;
+    // A farcall_fact_kind.
+    uint32_t kind;
+    // The number or the address.
+    uint64_t number;
+    // The text; NULL for other kinds.
+    const char *FARCALL_NULLABLE text;
+    // The texts, ended by NULL; NULL for other kinds.
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE list;
+} farcall_fact;
 
 // Bytes for each protection of memory in the executor.
 typedef struct {
@@ -231,7 +235,7 @@ typedef struct {
 // for a message.
 typedef void (*farcall_dispatch)(farcall_task *task, void *FARCALL_NULLABLE context);
 
-// The executor has died; error says how (farcall_error_death), and belongs to this function. Called once, on a thread of the
+// The executor has died; error says how (farcall_error_facts), and belongs to this function. Called once, on a thread of the
 // library. It may wait, and may close the controller.
 typedef void (*farcall_on_death)(
     farcall_controller *controller,
@@ -468,6 +472,11 @@ const char *farcall_version_text(void);
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_check_version(uint32_t header);
 
+// Frees a text that a function of this library gave to its caller. May be NULL: text.
+//
+// The text must come from such a function.
+void farcall_text_free(char *FARCALL_NULLABLE text);
+
 // An empty buffer, which is also the result of a function without a result.
 FARCALL_NODISCARD farcall_buffer farcall_buffer_empty(void);
 
@@ -538,11 +547,34 @@ farcall_error_code farcall_error_code_of(const farcall_error *FARCALL_NULLABLE e
 // The error must be the caller's.
 const char *farcall_error_message(const farcall_error *FARCALL_NULLABLE error);
 
-// Stores how the executor ended, and returns true, if that is the reason of the error. May be NULL: error, death.
+// The facts about the executor's death, and their number, if that is the reason of the error; otherwise NULL and 0. What is unknown, or
+// not so, is left out. The facts live as long as the error. May be NULL: error, count, the result.
 //
-// The error must be the caller's, and death writable.
-bool farcall_error_death(const farcall_error *FARCALL_NULLABLE error,
-    farcall_death *FARCALL_NULLABLE death);
+// | name | kind | what it is |
+// |---|---|---|
+// | exit_status | number | the status that the process gave to exit |
+// | signal | number | the signal that ended the process |
+// | status_unknown | flag | another part of this program has collected the exit status |
+// | fault_address | number | the address whose access faulted |
+// | program_counter | number | the instruction that was executing |
+// | location | text | the place of that instruction, as "function+0x12 (object.o)" |
+// | backtrace | list | the linked functions that had not returned, the innermost first |
+// | stack_overflow | flag | the fault lies at the end of a thread's stack |
+// | limit | text | the limit of the confinement that ended the process |
+//
+// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint. Later
+// versions may have more facts.
+//
+// The error must be the caller's, and count writable.
+const farcall_fact *FARCALL_NULLABLE farcall_error_facts(const farcall_error *FARCALL_NULLABLE error,
+    size_t *FARCALL_NULLABLE count);
+
+// The fact of this name about the executor's death (farcall_error_facts); NULL if it is unknown, or not so. May be NULL: error, the
+// result.
+//
+// The error must be the caller's, and the name a text.
+const farcall_fact *FARCALL_NULLABLE farcall_error_fact(const farcall_error *FARCALL_NULLABLE error,
+    const char *name);
 
 // The message of an error, to be freed with farcall_text_free. Takes the error. For NULL the message says that there is no
 // error. May be NULL: error.
@@ -550,11 +582,6 @@ bool farcall_error_death(const farcall_error *FARCALL_NULLABLE error,
 // The error must be the caller's.
 FARCALL_NODISCARD
 char *farcall_error_to_string(farcall_error *FARCALL_NULLABLE error);
-
-// Frees a text that a function of this library gave to its caller. May be NULL: text.
-//
-// The text must come from such a function.
-void farcall_text_free(char *FARCALL_NULLABLE text);
 
 // Frees an error. May be NULL: error.
 //
@@ -888,7 +915,7 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_initialize(farcall_dylib *dylib);
 
 // Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
-// main returns. FARCALL_DIED if the program calls exit: farcall_error_death has its status. May be NULL: argv.
+// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. May be NULL: argv.
 //
 // The arguments must be texts, and result writable.
 FARCALL_NODISCARD

@@ -45,15 +45,50 @@ inline namespace throwing {
 inline namespace returning {
 #endif
 
-// How an executor's process ended, as in farcall_death.
-struct death {
-    int exit_status = -1;
-    int signal = 0;
-    std::optional<std::uint64_t> fault_address;
-    std::uint64_t program_counter = 0;
-    std::string location;
-    bool stack_overflow = false;
-    bool status_unknown = false;
+// A fact about a death: nothing where it is so, a number or an address, a text, or several texts.
+using fact = std::variant<std::monostate, std::uint64_t, std::string, std::vector<std::string>>;
+
+// How an executor's process ended: the facts that are known, by the names of farcall_error_facts.
+class death {
+  public:
+    explicit death(const farcall_error *of) {
+        std::size_t count = 0;
+        const farcall_fact *all = farcall_error_facts(of, &count);
+        for (std::size_t at = 0; at < count; at++)
+            facts_.emplace(all[at].name, value_of(all[at]));
+    }
+
+    const std::map<std::string, fact, std::less<>> &facts() const { return facts_; }
+    // A flag of this name; also any fact of it.
+    bool is(std::string_view name) const { return facts_.count(name) != 0; }
+    std::optional<std::uint64_t> number(std::string_view name) const { return get<std::uint64_t>(name); }
+    std::optional<std::string> text(std::string_view name) const { return get<std::string>(name); }
+    // Texts; none if the fact is unknown.
+    std::vector<std::string> list(std::string_view name) const {
+        return get<std::vector<std::string>>(name).value_or(std::vector<std::string>());
+    }
+
+  private:
+    static fact value_of(const farcall_fact &from) {
+        switch (from.kind) {
+        case FARCALL_NUMBER: return from.number;
+        case FARCALL_TEXT: return std::string(from.text);
+        case FARCALL_LIST: {
+            std::vector<std::string> texts;
+            for (auto text = from.list; *text != nullptr; text++)
+                texts.emplace_back(*text);
+            return texts;
+        }
+        default: return std::monostate();
+        }
+    }
+    template <class T> std::optional<T> get(std::string_view name) const {
+        auto found = facts_.find(name);
+        const T *value = found == facts_.end() ? nullptr : std::get_if<T>(&found->second);
+        return value == nullptr ? std::nullopt : std::optional<T>(*value);
+    }
+
+    std::map<std::string, fact, std::less<>> facts_;
 };
 
 // The reason of a failure: a code, a message, and how the executor died, if that is the reason.
@@ -63,30 +98,20 @@ class error : public std::runtime_error {
     explicit error(farcall_error *taken)
         : std::runtime_error(farcall_error_message(taken)), code_(farcall_error_code_of(taken)),
           is_disconnected_(farcall_error_is_disconnected(taken)) {
-        farcall_death found;
-        if (farcall_error_death(taken, &found)) {
-            death_.emplace();
-            death_->exit_status = found.exit_status;
-            death_->signal = found.signal;
-            if (found.has_fault_address)
-                death_->fault_address = found.fault_address;
-            death_->program_counter = found.program_counter;
-            death_->location = found.location == nullptr ? "" : found.location;
-            death_->stack_overflow = found.stack_overflow;
-            death_->status_unknown = found.status_unknown;
-        }
+        if (code_ == FARCALL_DIED)
+            death_.emplace(taken);
         farcall_error_consume(taken);
     }
 
     farcall_error_code code() const { return code_; }
     // True when no further call can complete.
     bool is_disconnected() const { return is_disconnected_; }
-    const std::optional<struct death> &death() const { return death_; }
+    const std::optional<class death> &death() const { return death_; }
 
   private:
     farcall_error_code code_;
     bool is_disconnected_;
-    std::optional<struct death> death_;
+    std::optional<class death> death_;
 };
 
 // A value, or the reason for having none.

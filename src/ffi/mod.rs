@@ -2,7 +2,7 @@
 //!
 //! | part | what it has |
 //! |---|---|
-//! | `buffer`, `error`, `host`, `version` | bytes, errors, the host's context and tasks, the version |
+//! | `text`, `buffer`, `error`, `facts`, `host`, `version` | texts, bytes, errors, deaths, the host's context and tasks, the version |
 //! | `executor` | a host embeds a session ([`farcall::session::Session`]), or polls an executor ([`farcall::executor::Polled`]) |
 //! | `object` | the table of the objects that C has as numbers |
 //! | `controller` | a host starts executors, links code and calls it ([`farcall::controller::Process`]) |
@@ -27,8 +27,10 @@ mod client;
 mod controller;
 mod error;
 mod executor;
+mod facts;
 mod host;
 mod object;
+mod text;
 mod version;
 
 pub use buffer::*;
@@ -36,5 +38,7 @@ pub use client::*;
 pub use controller::*;
 pub use error::*;
 pub use executor::*;
+pub use facts::*;
 pub use host::*;
+pub use text::*;
 pub use version::*;

@@ -4,7 +4,7 @@
 //! that uses it returns.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::error::invalid;
@@ -15,6 +15,20 @@ pub(super) trait Object: Send + Sync + Sized + 'static {
     type Handle;
     /// What it is, for messages.
     const WHAT: &'static str;
+
+    /// Ends what goes on in it, after its owner has ended.
+    fn close(&self) {}
+}
+
+/// An object of any type.
+pub(super) trait AnyObject: Any + Send + Sync {
+    fn close(&self);
+}
+
+impl<T: Object> AnyObject for T {
+    fn close(&self) {
+        Object::close(self);
+    }
 }
 
 /// The number of an object; 0 is none.
@@ -24,7 +38,7 @@ pub(super) struct Number(usize);
 struct Entry {
     /// The object that it belongs to, and that removes it.
     owner: Option<Number>,
-    object: Arc<dyn Any + Send + Sync>,
+    object: Arc<dyn AnyObject>,
 }
 
 struct Objects {
@@ -70,11 +84,18 @@ impl Number {
         Ok(self.pointer())
     }
 
-    /// Removes the objects that belong to this one.
-    pub(super) fn remove_owned(self) -> Vec<Arc<dyn Any + Send + Sync>> {
+    /// Removes the objects that belong to this one, and those that belong to them. Their owner closes them, in this order.
+    pub(super) fn remove_owned(self) -> Vec<Arc<dyn AnyObject>> {
+        let mut owners = BTreeSet::from([self]);
         let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
-        let owned = objects.live.extract_if(.., |_, entry| entry.owner == Some(self));
-        owned.map(|(_, entry)| entry.object).collect()
+        // The number of an object is larger than its owner's.
+        let owned = objects.live.extract_if(.., |number, entry| {
+            let is_owned = entry.owner.is_some_and(|owner| owners.contains(&owner));
+            is_owned && owners.insert(*number)
+        });
+        let owned: Vec<_> = owned.map(|(_, entry)| entry.object).collect();
+        drop(objects);
+        owned.into_iter().rev().collect()
     }
 }
 
@@ -87,8 +108,7 @@ pub(super) fn find<T: Object>(handle: *const T::Handle) -> farcall::Result<Arc<T
     let objects = OBJECTS.read().unwrap_or_else(PoisonError::into_inner);
     let object = objects.live.get(&Number::of(handle)).map(|entry| Arc::clone(&entry.object));
     drop(objects);
-    let found = object.and_then(|object| object.downcast().ok());
-    found.ok_or_else(|| missing::<T>(handle))
+    object.and_then(downcast).ok_or_else(|| missing::<T>(handle))
 }
 
 /// Removes the object of a number, which no function finds any more.
@@ -99,11 +119,17 @@ pub(super) fn find<T: Object>(handle: *const T::Handle) -> farcall::Result<Arc<T
 pub(super) fn remove<T: Object>(handle: *const T::Handle) -> farcall::Result<Arc<T>> {
     let number = Number::of(handle);
     let mut objects = OBJECTS.write().unwrap_or_else(PoisonError::into_inner);
-    let is_one = objects.live.get(&number).is_some_and(|entry| entry.object.is::<T>());
-    let entry = if is_one { objects.live.remove(&number) } else { None };
+    let object = objects.live.get(&number).map(|entry| Arc::clone(&entry.object));
+    let found = object.and_then(downcast).ok_or_else(|| missing::<T>(handle))?;
+    let removed = objects.live.remove(&number);
     drop(objects);
-    let found = entry.and_then(|entry| entry.object.downcast().ok());
-    found.ok_or_else(|| missing::<T>(handle))
+    drop(removed);
+    Ok(found)
+}
+
+fn downcast<T: Object>(object: Arc<dyn AnyObject>) -> Option<Arc<T>> {
+    let object: Arc<dyn Any + Send + Sync> = object;
+    object.downcast().ok()
 }
 
 fn missing<T: Object>(handle: *const T::Handle) -> farcall::Error {

@@ -14,9 +14,11 @@ fn folder() -> PathBuf {
 }
 
 /// The source files, in the order of the header.
-const FILES: [&str; 20] = [
+const FILES: [&str; 23] = [
     "version",
+    "text",
     "buffer",
+    "facts",
     "error",
     "host",
     "controller/session",
@@ -31,6 +33,7 @@ const FILES: [&str; 20] = [
     "controller/memory",
     "client",
     "executor/service",
+    "executor/handle",
     "executor/call",
     "executor/options",
     "executor/session",

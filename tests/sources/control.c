@@ -65,6 +65,13 @@ static void wait_for(atomic_int *counter, int value) {
     }
 }
 
+/* A number among the facts of a death. */
+static uint64_t number_of(const farcall_error *error, const char *name) {
+    const farcall_fact *fact = farcall_error_fact(error, name);
+    CHECK(fact != NULL && fact->kind == FARCALL_NUMBER);
+    return fact->number;
+}
+
 static farcall_controller *start(const farcall_start_options *options) {
     farcall_controller *controller = NULL;
     MUST(farcall_controller_start(options, &controller));
@@ -113,10 +120,8 @@ static atomic_int deaths;
 static int death_signal;
 
 static void on_death(farcall_controller *controller, farcall_error *error, void *context) {
-    farcall_death death;
     CHECK(controller != NULL && context == &deaths);
-    CHECK(farcall_error_death(error, &death));
-    death_signal = death.signal;
+    death_signal = (int)number_of(error, "signal");
     CHECK(strstr(farcall_error_message(error), "executor died") != NULL);
     farcall_error_consume(error);
     atomic_fetch_add(&deaths, 1);
@@ -204,11 +209,18 @@ static void lives(void) {
     controller = start(&options);
     farcall_function *function = typed(controller, linked(controller), "crash", NULL, "void crash(void)");
     error = farcall_function_call(function, NULL, 0, NULL);
-    farcall_death death;
-    CHECK(farcall_error_code_of(error) == FARCALL_DIED && farcall_error_death(error, &death));
-    CHECK(death.signal == SIGSEGV && death.exit_status == -1 && !death.status_unknown && !death.stack_overflow);
-    CHECK(death.has_fault_address && death.fault_address == 0x10 && death.program_counter != 0);
-    CHECK(strncmp(death.location, "crash+", 6) == 0);
+    CHECK(farcall_error_code_of(error) == FARCALL_DIED);
+    CHECK(number_of(error, "signal") == SIGSEGV && number_of(error, "fault_address") == 0x10);
+    CHECK(number_of(error, "program_counter") != 0);
+    const farcall_fact *location = farcall_error_fact(error, "location");
+    CHECK(location->kind == FARCALL_TEXT && strncmp(location->text, "crash+", 6) == 0 && location->list == NULL);
+    const farcall_fact *backtrace = farcall_error_fact(error, "backtrace");
+    CHECK(backtrace->kind == FARCALL_LIST && strcmp(backtrace->list[0], location->text) == 0);
+    CHECK(backtrace->list[1] == NULL && backtrace->text == NULL);
+    size_t count = 0;
+    const farcall_fact *facts = farcall_error_facts(error, &count);
+    CHECK(count == 5 && farcall_error_fact(error, facts[0].name) == &facts[0]);
+    CHECK(farcall_error_fact(error, "exit_status") == NULL && farcall_error_fact(error, "stack_overflow") == NULL);
     CHECK(strstr(farcall_error_message(error), "SIGSEGV") != NULL);
     farcall_error_consume(error);
     /* Also before the kernel has told the end. */
@@ -221,7 +233,7 @@ static void lives(void) {
     function = typed(controller, linked(controller), "leave", NULL, "void leave(int)");
     farcall_value seven = {FARCALL_I32, {.i32 = 7}};
     error = farcall_function_call(function, &seven, 1, NULL);
-    CHECK(farcall_error_death(error, &death) && death.exit_status == 7 && death.signal == 0);
+    CHECK(number_of(error, "exit_status") == 7 && farcall_error_fact(error, "signal") == NULL);
     farcall_error_consume(error);
     MUST(farcall_controller_close(controller));
     controller = start(&options);

@@ -193,8 +193,10 @@ int main(int argc, char **argv) {
     // Deaths, an exit, and a close.
     auto crash = MUST(dylib.function_of<void()>("crash"));
     auto died = FAILED(crash());
-    CHECK(died.code() == FARCALL_DIED && died.is_disconnected() && died.death()->fault_address == 0x10);
-    CHECK(controller.death()->death()->signal == 11);
+    CHECK(died.code() == FARCALL_DIED && died.is_disconnected() && died.death()->number("fault_address") == 0x10);
+    CHECK(died.death()->text("location")->rfind("crash+", 0) == 0 && died.death()->list("backtrace").size() == 1);
+    CHECK(!died.death()->is("limit") && died.death()->facts().count("program_counter") == 1);
+    CHECK(controller.death()->death()->number("signal") == 11);
     auto moved = std::move(controller);
     controller = MUST(farcall::controller::start());
     CHECK(MUST(controller.exit(3)) == 3);

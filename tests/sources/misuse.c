@@ -373,11 +373,12 @@ static void clients(void) {
 
 static void errors_and_buffers(void) {
     farcall_error *error = choose(2) == 0 ? NULL : farcall_error_create(text());
-    farcall_death death;
+    size_t count, *count_place = OUT(count);
     (void)farcall_error_code_of(error);
     (void)farcall_error_is_disconnected(error);
     (void)farcall_error_message(error);
-    (void)farcall_error_death(error, OUT(death));
+    (void)farcall_error_facts(error, count_place);
+    (void)farcall_error_fact(error, text());
     if (choose(2) == 0)
         farcall_text_free(farcall_error_to_string(error));
     else

@@ -40,18 +40,21 @@ class CallTimeout(Error, TimeoutError):
 class ExecutorDied(Error):
     """The executor's process ended during the call.
 
-    ================== ===============================================================================
-    attribute          what it is
-    ================== ===============================================================================
-    ``signal``         the signal that ended it, a :class:`signal.Signals` if it has a name, or None
-    ``exit_status``    the status of a process that ended by itself, or None
-    ``address``        the address whose access faulted, or None
-    ``function``       the innermost linked function on the stack, or None
-    ``location``       the place of the crash, as "function+0x12 (object.o)", or None
-    ``backtrace``      the linked functions on the stack in that form, the innermost one first
-    ``stack_overflow`` whether the fault lies at the end of the stack
-    ``limit``          the limit of the sandbox that ended it, or None
-    ================== ===============================================================================
+    =================== ===============================================================================
+    attribute           what it is
+    =================== ===============================================================================
+    ``signal``          the signal that ended it, a :class:`signal.Signals` if it has a name, or None
+    ``exit_status``     the status of a process that ended by itself, or None
+    ``fault_address``   the address whose access faulted, or None
+    ``program_counter`` the instruction that was executing, or None
+    ``location``        the place of the crash, as "function+0x12 (object.o)", or None
+    ``backtrace``       the linked functions on the stack in that form, the innermost one first
+    ``function``        the innermost linked function on the stack, or None
+    ``stack_overflow``  whether the fault lies at the end of the stack
+    ``limit``           the limit of the sandbox that ended it, or None
+    ``status_unknown``  whether another part of this process has collected the status
+    ``facts``           all that is known, by name: facts of later versions too
+    =================== ===============================================================================
 
     Hostile code in the executor can make up all of it but ``exit_status``.
 
@@ -61,32 +64,26 @@ class ExecutorDied(Error):
     ...     try:
     ...         crash()
     ...     except farcall.ExecutorDied as death:
-    ...         print(death.signal.name, hex(death.address), death.function)
+    ...         print(death.signal.name, hex(death.fault_address), death.function)
     SIGSEGV 0x8 crash
     """
 
-    def __init__(
-        self,
-        message: str,
-        signal: int | None = None,
-        exit_status: int | None = None,
-        address: int | None = None,
-        location: str | None = None,
-        backtrace: Iterable[str] = (),
-        stack_overflow: bool = False,
-        limit: str | None = None,
-    ) -> None:
+    def __init__(self, message: str, facts: dict[str, Any]) -> None:
         super().__init__(message)
+        self.facts = facts
+        number: int | None = facts.get("signal")
         # Typed by what most deaths have; a real-time signal is a plain number.
-        self.signal: signals.Signals | None = signal  # type: ignore[assignment]
-        if signal is not None and signal in set(signals.Signals):
-            self.signal = signals.Signals(signal)
-        self.exit_status = exit_status
-        self.address = address
-        self.location = location
-        self.backtrace = list(backtrace)
-        self.stack_overflow = stack_overflow
-        self.limit = limit
+        self.signal: signals.Signals | None = number  # type: ignore[assignment]
+        if number is not None and number in set(signals.Signals):
+            self.signal = signals.Signals(number)
+        self.exit_status: int | None = facts.get("exit_status")
+        self.fault_address: int | None = facts.get("fault_address")
+        self.program_counter: int | None = facts.get("program_counter")
+        self.location: str | None = facts.get("location")
+        self.backtrace: list[str] = facts.get("backtrace", [])
+        self.stack_overflow: bool = facts.get("stack_overflow", False)
+        self.limit: str | None = facts.get("limit")
+        self.status_unknown: bool = facts.get("status_unknown", False)
 
     @property
     def function(self) -> str | None:
@@ -94,9 +91,7 @@ class ExecutorDied(Error):
         return first.split("+", 1)[0] if first else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        signal = None if self.signal is None else int(self.signal)
-        fields = (signal, self.exit_status, self.address, self.location, self.backtrace)
-        return type(self), (str(self), *fields, self.stack_overflow, self.limit)
+        return type(self), (str(self), self.facts)
 
 
 def exception_for(
@@ -104,7 +99,7 @@ def exception_for(
 ) -> Exception:
     """The exception for an error of the Rust library."""
     if death is not None:
-        return ExecutorDied(message, **death)
+        return ExecutorDied(message, death)
     if kind == "link":
         return LinkError(message, symbols)
     if kind == "os" and errno is not None:

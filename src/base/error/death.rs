@@ -9,7 +9,10 @@ use std::fmt;
 ///
 /// The dying process itself wrote everything else. Take it as a hint: hostile code in the executor can write all that its crash
 /// handler writes.
+///
+/// [`facts`](Death::facts) lists what is known by name. C, C++ and Python show that list, so a new fact is there in each of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Death {
     /// The status given to `exit`, when the process ended by itself.
     pub exit_status: Option<i32>,
@@ -32,6 +35,65 @@ pub struct Death {
     /// The limit of the executor's `Confinement` that ended the process: "CPU limit of 2 s". For
     /// memory it means that less than an eighth of the limit was left at the crash.
     pub limit: Option<String>,
+}
+
+/// The value of a fact about a [`Death`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fact<'a> {
+    /// It is so.
+    Flag,
+    /// A number or an address.
+    Number(u64),
+    /// A text.
+    Text(&'a str),
+    /// Texts, at least one.
+    List(&'a [String]),
+}
+
+impl Death {
+    /// The known facts, by the names of the fields. A fact that is unknown, or not so, is left out.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use farcall_base::error::{Death, Fact};
+    ///
+    /// let mut death = Death::default();
+    /// (death.signal, death.limit) = (Some(24), Some("CPU limit of 2 s".to_owned()));
+    /// let facts: Vec<_> = death.facts().collect();
+    /// assert_eq!(facts, [("signal", Fact::Number(24)), ("limit", Fact::Text("CPU limit of 2 s"))]);
+    /// ```
+    pub fn facts(&self) -> impl Iterator<Item = (&'static str, Fact<'_>)> {
+        // Each field is named, so that the compiler finds a field that is missing below.
+        let Self {
+            exit_status,
+            signal,
+            status_unknown,
+            fault_address,
+            program_counter,
+            location,
+            backtrace,
+            stack_overflow,
+            limit,
+        } = self;
+        let number = |value: &Option<i32>| {
+            value.and_then(|value| Some(Fact::Number(u64::try_from(value).ok()?)))
+        };
+        let flag = |value: bool| value.then_some(Fact::Flag);
+        [
+            ("exit_status", number(exit_status)),
+            ("signal", number(signal)),
+            ("status_unknown", flag(*status_unknown)),
+            ("fault_address", fault_address.map(Fact::Number)),
+            ("program_counter", program_counter.map(Fact::Number)),
+            ("location", location.as_deref().map(Fact::Text)),
+            ("backtrace", Some(Fact::List(backtrace)).filter(|_| !backtrace.is_empty())),
+            ("stack_overflow", flag(*stack_overflow)),
+            ("limit", limit.as_deref().map(Fact::Text)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 impl fmt::Display for Death {

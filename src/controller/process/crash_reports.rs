@@ -97,34 +97,32 @@ impl CrashReports {
     }
 
     fn death(&self, ended: Ended) -> Death {
-        let signal = match ended {
+        let mut death = Death::default();
+        match ended {
             Ended::Exited(status) => {
-                return Death { exit_status: Some(status), ..Death::default() };
+                death.exit_status = Some(status);
+                return death;
             }
-            Ended::Killed(signal) => Some(signal),
-            Ended::Unknown => None,
-        };
-        let status_unknown = ended == Ended::Unknown;
-        let record = self.record();
-        // The walk over a damaged stack may fault. What came before that is the reason.
-        let has_faulted = matches!(signal, Some(libc::SIGSEGV | libc::SIGBUS));
-        let is_of =
-            |crash: &trap::Crash| status_unknown || has_faulted || signal == Some(crash.signal);
-        let Some(crash) = record.filter(is_of) else {
-            let limit = signal.and_then(|signal| self.limits.of_signal(signal));
-            return Death { signal, status_unknown, limit, ..Death::default() };
-        };
-        Death {
-            signal: Some(crash.signal),
-            exit_status: None,
-            status_unknown,
-            fault_address: crash.fault_address,
-            program_counter: Some(crash.program_counter),
-            location: self.locate(&crash),
-            backtrace: self.backtrace(&crash),
-            stack_overflow: crash.stack_overflow,
-            limit: self.limits.of_memory().filter(|_| crash.memory_is_used_up),
+            Ended::Killed(signal) => death.signal = Some(signal),
+            Ended::Unknown => death.status_unknown = true,
         }
+        // The walk over a damaged stack may fault. What came before that is the reason.
+        let has_faulted = matches!(death.signal, Some(libc::SIGSEGV | libc::SIGBUS));
+        let is_of = |crash: &trap::Crash| {
+            death.status_unknown || has_faulted || death.signal == Some(crash.signal)
+        };
+        let Some(crash) = self.record().filter(is_of) else {
+            death.limit = death.signal.and_then(|signal| self.limits.of_signal(signal));
+            return death;
+        };
+        death.signal = Some(crash.signal);
+        death.fault_address = crash.fault_address;
+        death.program_counter = Some(crash.program_counter);
+        death.location = self.locate(&crash);
+        death.backtrace = self.backtrace(&crash);
+        death.stack_overflow = crash.stack_overflow;
+        death.limit = self.limits.of_memory().filter(|_| crash.memory_is_used_up);
+        death
     }
 
     /// The linked function that crashed, or the caller in linked code of the function that crashed.

@@ -69,7 +69,9 @@ mod tests {
     use crate::wire::layout::VERSION;
 
     fn death() -> Error {
-        Error::died(Death { exit_status: Some(125), ..Death::default() })
+        let mut death = Death::default();
+        death.exit_status = Some(125);
+        Error::died(death)
     }
 
     fn opener() -> (LaneOpener, OwnedFd) {

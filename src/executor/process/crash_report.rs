@@ -40,12 +40,10 @@ pub(crate) fn install() -> Result<()> {
 
 /// Writes the first part of the line.
 fn begin(crash: &Crash) {
-    let death = Death {
-        signal: Some(crash.signal),
-        fault_address: crash.fault_address,
-        stack_overflow: crash.stack_overflow,
-        ..Death::default()
-    };
+    let mut death = Death::default();
+    death.signal = Some(crash.signal);
+    death.fault_address = crash.fault_address;
+    death.stack_overflow = crash.stack_overflow;
     write_error(format_args!("farcall: {death}"));
 }
 

@@ -6,32 +6,12 @@ use std::time::Duration;
 
 use farcall::controller::CallOptions;
 use farcall::controller::calls::Bytes;
-use farcall::limits::PAYLOAD_BYTES_MAX;
 use farcall::{AddrRange, ErrorKind, ExecutorAddr};
 
-use super::buffer::{Buffer, Out, bytes};
+use super::buffer::{Buffer, Out, message};
 use super::error::{Error, invalid};
 use super::object;
 use super::session::{Controller, Live};
-
-/// The bytes of a message, which are not looked at if they are too many.
-///
-/// # Safety
-///
-/// As [`bytes`].
-pub(crate) unsafe fn message<'a>(
-    data: *const c_void,
-    size: usize,
-    what: &str,
-) -> farcall::Result<&'a [u8]> {
-    if size as u64 > PAYLOAD_BYTES_MAX {
-        let text =
-            format!("{what} of {size} bytes; at most {PAYLOAD_BYTES_MAX} travel in one call");
-        return Err(farcall::Error::new(ErrorKind::Exhausted, text));
-    }
-    // SAFETY: the caller vouches for the bytes.
-    unsafe { bytes(data, size) }
-}
 
 /// Calls the wrapper function at an address of the executor with a copy of the arguments, and waits for its result, which the
 /// caller owns. Any number of threads may call at the same time; each has a thread of its own in the executor.

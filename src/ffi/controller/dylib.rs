@@ -305,7 +305,7 @@ pub extern "C" fn farcall_dylib_initialize(dylib: *mut Dylib) -> *mut Error {
 }
 
 /// Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
-/// main returns. FARCALL_DIED if the program calls exit: farcall_error_death has its status. May be NULL: argv.
+/// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. May be NULL: argv.
 ///
 /// # Safety
 ///

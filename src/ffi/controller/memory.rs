@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use farcall::controller::memory::{AllocAction, AllocActionPair, FinalizedAlloc, InFlightAlloc};
 use farcall::{AddrRange, ExecutorAddr, Prot};
 
-use super::buffer::{Out, array, required_text};
-use super::call::message;
+use super::buffer::{Out, array, message, required_text};
 use super::error::{Error, invalid};
 use super::object::{self, Number, Object};
 use super::session::{Controller, Live, Sizes};

@@ -11,7 +11,7 @@
 //! | `answers`, `handler` | calls back |
 //! | `region`, `memory` | memory that both processes map |
 
-use super::{buffer, error, host, object};
+use super::{buffer, error, host, object, text};
 
 mod answers;
 mod call;
@@ -25,7 +25,6 @@ mod region;
 mod session;
 mod value;
 
-pub(crate) use call::message;
 pub use call::*;
 pub use dylib::*;
 pub use function::*;

@@ -13,8 +13,7 @@ use farcall::controller::calls::PendingCall;
 use farcall::task::{Task, TaskDispatcher};
 use farcall::{ErrorKind, ExecutorAddr};
 
-use super::buffer::{Buffer, Out};
-use super::call::message;
+use super::buffer::{Buffer, Out, message};
 use super::error::{Error, invalid};
 use super::host::{Context, Dispatcher};
 use super::object::{self, Number, Object};
@@ -57,6 +56,19 @@ struct State {
 impl Object for Calls {
     type Handle = Pipeline;
     const WHAT: &'static str = "pipeline";
+
+    /// Completes all calls that are under way.
+    fn close(&self) {
+        let open = {
+            let mut state = self.lock();
+            state.is_closed = true;
+            state.ready.clear();
+            std::mem::take(&mut state.open)
+        };
+        for call in open.into_values() {
+            call.close();
+        }
+    }
 }
 
 /// A call under way.
@@ -222,19 +234,6 @@ impl Calls {
                 // No poll will come.
                 call.advance();
             }
-        }
-    }
-
-    /// Completes all calls that are under way.
-    pub(super) fn close(&self) {
-        let open = {
-            let mut state = self.lock();
-            state.is_closed = true;
-            state.ready.clear();
-            std::mem::take(&mut state.open)
-        };
-        for call in open.into_values() {
-            call.close();
         }
     }
 }

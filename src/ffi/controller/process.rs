@@ -5,10 +5,11 @@ use std::ffi::{CString, c_char, c_void};
 use farcall::limits::PAGE_BYTES;
 
 use super::buffer::{Out, required_text};
-use super::error::{Error, c_text, invalid, malloced};
+use super::error::{Error, invalid};
 use super::host::Context;
 use super::object;
 use super::session::{Controller, Live};
+use super::text::{c_text, malloced};
 
 /// Receives a name that the executor offers, and its address. The name lives until this function returns.
 pub type VisitSymbol =

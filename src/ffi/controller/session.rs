@@ -18,7 +18,6 @@ use super::buffer::{Out, required_text};
 use super::error::{Error, invalid};
 use super::host::{Context, Dispatch, Dispatcher};
 use super::object::{self, Number, Object};
-use super::pipeline::Calls;
 
 /// A session with an executor process, which this program has started. A number: if the session was closed, functions return
 /// FARCALL_INVALID.
@@ -40,7 +39,7 @@ pub struct Sizes {
     pub data: u64,
 }
 
-/// The executor has died; error says how (farcall_error_death), and belongs to this function. Called once, on a thread of the
+/// The executor has died; error says how (farcall_error_facts), and belongs to this function. Called once, on a thread of the
 /// library. It may wait, and may close the controller.
 pub type OnDeath = Option<
     unsafe extern "C" fn(controller: *mut Controller, error: *mut Error, context: *mut c_void),
@@ -322,11 +321,7 @@ pub extern "C" fn farcall_controller_close(controller: *mut Controller) -> *mut 
         let live = object::remove::<Live>(controller)?;
         let owned = live.number.remove_owned();
         live.controller.close();
-        for object in &owned {
-            if let Some(calls) = object.downcast_ref::<Calls>() {
-                calls.close();
-            }
-        }
+        owned.iter().for_each(|object| object.close());
         drop(owned);
         live.lock_regions().clear();
         // The executor has ended, so what would be told to it fails. The memory of this process is freed.

@@ -1,16 +1,14 @@
 //! Calls: of functions of the host, and of handlers of the controller.
 
-use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
 
 use farcall::ExecutorAddr;
 use farcall::executor::{Convention, RawSession, WrapperFunctionBuffer};
 use farcall::session::Reply;
 
 use super::buffer::Buffer;
+use super::handle::{Handle, Session};
 use super::host::Context;
-use super::session::{Handle, Session};
 
 /// Answers the call with this number, once, on any thread. Takes the result.
 pub type Return = Option<unsafe extern "C" fn(session: *mut Session, result: Buffer, call_id: u64)>;
@@ -23,24 +21,6 @@ pub type WrapperFunction =
 /// Receives the result of a call to the controller, and owns it. If the call failed, the result is an out-of-band error.
 pub type Completion =
     Option<unsafe extern "C" fn(session: *mut Session, result: Buffer, context: *mut c_void)>;
-
-/// The calls that functions of the host have not answered yet, by number.
-#[derive(Debug, Default)]
-pub(super) struct Calls(Mutex<(u64, HashMap<u64, Reply>)>);
-
-impl Calls {
-    fn add(&self, reply: Reply) -> u64 {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.0 += 1;
-        let number = calls.0;
-        calls.1.insert(number, reply);
-        number
-    }
-
-    fn take(&self, number: u64) -> Option<Reply> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number)
-    }
-}
 
 /// Calls the controller's handler with this tag. Takes the arguments. on_complete is called exactly once: as a task, or at once
 /// on this thread if the call cannot be made. May be NULL: on_complete.

@@ -9,12 +9,13 @@ use farcall::executor::Convention;
 use farcall::session::SimpleSymbolTable;
 use farcall::task::{Task, TaskDispatcher};
 
-use super::buffer::{bytes, text};
+use super::buffer::bytes;
 use super::call::{self, WrapperFunction};
 use super::error::{Error, invalid};
+use super::handle::{Handle, Session};
 use super::host::{Context, Dispatch, Dispatcher};
 use super::service::{OnDetach, OnShutdown, Service};
-use super::session::{Handle, Session};
+use super::text::text;
 
 /// The options of a session. The host owns them until a function takes them.
 #[derive(Debug, Default)]

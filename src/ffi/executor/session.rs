@@ -1,27 +1,20 @@
 //! Sessions, which C has as numbers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use farcall::ExecutorAddr;
-use farcall::executor::{RawSession, SharedLane, SimpleRemote};
+use farcall::executor::{SharedLane, SimpleRemote};
 use farcall::session::{SessionHandle, Token};
 use farcall::task::TaskDispatcher;
 
-use super::buffer::{Out, required_text, text};
-use super::call::Calls;
+use super::buffer::{Out, required_text};
 use super::error::{Error, invalid};
-use super::host::{Context, Dispatcher, owned};
+use super::handle::{Calls, Handle, Live, Session};
+use super::host::{Context, owned};
 use super::options::Options;
-
-/// A session that this program embeds.
-#[derive(Debug)]
-pub struct Session {
-    /// No value of this type exists: its address is a number.
-    _nobody: std::convert::Infallible,
-}
+use super::text::text;
 
 /// Delays the shutdown of a session.
 #[derive(Debug)]
@@ -30,78 +23,8 @@ pub struct Keepalive(#[expect(dead_code, reason = "it is there to be dropped")] 
 /// Called when the operation that it was passed to is done.
 pub type Notify = Option<unsafe extern "C" fn(session: *mut Session, context: *mut c_void)>;
 
-/// The number of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Handle(usize);
-
-/// The session of a number.
-#[derive(Debug)]
-pub(super) struct Live {
-    pub(super) session: SessionHandle,
-    /// Calls that the host's functions are to answer.
-    pub(super) calls: Calls,
-    owner: Mutex<Option<farcall::session::Session>>,
-    dispatcher: Arc<Dispatcher>,
-}
-
-/// The live sessions, and the number of sessions that were created.
-static SESSIONS: Mutex<(usize, BTreeMap<Handle, Arc<Live>>)> = Mutex::new((0, BTreeMap::new()));
-
 /// The names of keepalives: texts that live as long as the process, each stored once.
 static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-
-fn sessions() -> MutexGuard<'static, (usize, BTreeMap<Handle, Arc<Live>>)> {
-    SESSIONS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Handle {
-    /// A number that no session has had.
-    fn new() -> Self {
-        let mut sessions = sessions();
-        sessions.0 += 1;
-        // Numbers that no object has an address of.
-        Self(sessions.0)
-    }
-
-    pub(super) fn of(session: *const Session) -> Self {
-        Self(session.addr())
-    }
-
-    /// The session that a function was called with.
-    pub(super) fn of_raw(session: RawSession) -> Self {
-        Self(usize::try_from(session.address().get()).unwrap_or_default())
-    }
-
-    /// What functions are called with.
-    pub(super) fn raw(self) -> RawSession {
-        RawSession::new(ExecutorAddr::new(self.0 as u64))
-    }
-
-    /// The pointer that C has.
-    pub(super) fn pointer(self) -> *mut Session {
-        std::ptr::without_provenance_mut(self.0)
-    }
-
-    /// The session, if it lives. Linked code has its address instead, which no number is.
-    pub(super) fn live(self) -> Option<Arc<Live>> {
-        let sessions = sessions();
-        let has_address = |live: &&Arc<Live>| live.session.address() == self.raw().address();
-        let live = sessions.1.get(&self);
-        live.or_else(|| sessions.1.values().find(has_address)).cloned()
-    }
-
-    /// Does something with the session.
-    fn with(self, work: impl FnOnce(&Live) -> farcall::Result<()>) -> *mut Error {
-        Error::of(|| match self.live() {
-            Some(live) => work(&live),
-            None => Err(no_session(self)),
-        })
-    }
-}
-
-fn no_session(handle: Handle) -> farcall::Error {
-    invalid(format!("there is no session {:#x}", handle.0))
-}
 
 /// Creates a session. Takes the options, even if this fails.
 ///
@@ -128,7 +51,7 @@ pub unsafe extern "C" fn farcall_session_create(
             owner: Mutex::new(Some(owner)),
             dispatcher,
         };
-        sessions().1.insert(handle, Arc::new(live));
+        handle.name(live);
         session.write(handle.pointer());
         Ok(())
     })
@@ -255,7 +178,7 @@ pub extern "C" fn farcall_session_dispose(session: *mut Session) -> *mut Error {
     handle.with(|live| {
         live.session.shutdown(|| {});
         let outcome = live.session.wait();
-        sessions().1.remove(&handle);
+        handle.remove();
         let owner = live.owner.lock().unwrap_or_else(PoisonError::into_inner).take();
         match &outcome {
             Ok(()) => live.dispatcher.shutdown(),

@@ -73,12 +73,13 @@ mod tests {
     /// The ground has names of its own, since it depends on no library.
     #[test]
     fn every_signal_has_the_name_that_the_system_gives_it() {
+        let mut death = Death::default();
         for signal in nix::sys::signal::Signal::iterator() {
-            let death = Death { signal: Some(signal as i32), ..Death::default() };
+            death.signal = Some(signal as i32);
             assert_eq!(death.to_string(), format!("executor died by {signal}"));
         }
         for number in [-1, 0, 32, 64] {
-            let death = Death { signal: Some(number), ..Death::default() };
+            death.signal = Some(number);
             assert_eq!(death.to_string(), format!("executor died by signal {number}"));
         }
     }

@@ -16,9 +16,6 @@ use crate::house::tidy::{code_of, is_test, names_behind, sources};
 const CIRCLES: &[(&str, &[&str])] = &[
     ("src/orc/jit", &["dylib", "lookup", "materialization", "session", "state"]),
     ("src/orc/jit/materialization", &["responsibility", "unit"]),
-    ("src/ffi", &["buffer", "error"]),
-    ("src/ffi/controller", &["call", "pipeline", "session"]),
-    ("src/ffi/executor", &["call", "options", "session"]),
 ];
 
 /// Manifests that say which file is the root of a package by default.
