@@ -20,10 +20,12 @@
 //! input, so chains of dependencies, aliases and units may have any length.
 #![forbid(unsafe_code)]
 
+mod core;
 mod dispatch;
 mod dylib;
 mod lookup;
 mod materialization;
+mod query;
 mod session;
 #[cfg(test)]
 #[cfg(shuttle)]
@@ -33,16 +35,17 @@ mod symbol;
 #[cfg(test)]
 #[cfg(not(model))]
 mod tests;
+mod waiting_on_graph;
 
-pub use dylib::JITDylib;
-pub use dylib::generator::{DefinitionGenerator, GeneratorRequest};
+pub use self::core::{
+    DefinitionGenerator, ExecutionSession, GeneratorRequest, JITDylib,
+    MaterializationResponsibility, MaterializationUnit, ResourceKey, ResourceManager,
+};
 pub use dylib::reexports::{Alias, ReexportsGenerator};
-pub use dylib::tracker::{ResourceKey, ResourceManager, ResourceTracker};
+pub use dylib::tracker::ResourceTracker;
 pub use materialization::emission::DependencyGroup;
-pub use materialization::responsibility::MaterializationResponsibility;
-pub use materialization::unit::{Interface, Lazily, MaterializationUnit};
-pub use session::ExecutionSession;
+pub use materialization::unit::Lazily;
 pub use symbol::{
-    JITDylibLookupFlags, LookupKind, Symbol, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags,
-    SymbolLookupSet, SymbolMap, SymbolState,
+    Interface, JITDylibLookupFlags, LookupKind, Symbol, SymbolFlags, SymbolFlagsMap,
+    SymbolLookupFlags, SymbolLookupSet, SymbolMap, SymbolState,
 };

@@ -6,50 +6,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::jit::core::{
+    Core, Dylib, DylibName, ExecutionSession, JITDylib, Reporter, ResourceManager, State,
+};
 use crate::jit::dispatch::Dispatch;
-use crate::jit::dylib::tracker::ResourceManager;
-use crate::jit::dylib::{DylibName, JITDylib};
-use crate::jit::lookup::query::Callback;
-use crate::jit::lookup::{self, Finish, FlagsCallback, Lookup};
-use crate::jit::materialization::responsibility::MaterializationResponsibility;
-use crate::jit::state::{Dylib, DylibId, Outbox, State};
+use crate::jit::lookup::{self, Finish, Lookup};
+use crate::jit::query::Callback;
 use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, SymbolFlagsMap, SymbolLookupSet, SymbolMap, SymbolState,
 };
 use crate::sync::{Condvar, Mutex};
 use crate::task::TaskDispatcher;
-
-/// Dylibs whose symbols are supplied at the first lookup. Cheap to clone.
-///
-/// Any number of threads may use it at the same time. Units and callbacks run as tasks: on the threads that cause them,
-/// unless [`ExecutionSession::with_dispatcher`] says otherwise.
-///
-/// Call [`ExecutionSession::end_session`] at the end: it releases what the symbols hold.
-///
-/// # Examples
-///
-/// ```
-/// use farcall_orc::ExecutorAddr;
-/// use farcall_orc::jit::{ExecutionSession, Symbol};
-///
-/// let session = ExecutionSession::new();
-/// let main = session.create_dylib("main")?;
-/// main.define_absolute([("answer", Symbol::exported(ExecutorAddr::new(0x42)))])?;
-/// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
-/// session.end_session()?;
-/// assert!(main.lookup("answer").is_err());
-/// # Ok::<(), farcall_orc::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct ExecutionSession(pub(in crate::jit) Arc<Inner>);
-
-pub(in crate::jit) struct Inner {
-    state: Mutex<State>,
-    pub(in crate::jit) dispatch: Dispatch,
-    reporter: Mutex<Reporter>,
-}
-
-type Reporter = Arc<dyn Fn(&Error) + Send + Sync>;
 
 impl ExecutionSession {
     /// A session whose tasks run on the threads that cause them. Its units and callbacks may not wait for symbols:
@@ -70,10 +37,10 @@ impl ExecutionSession {
     fn of(dispatch: Dispatch) -> Self {
         let reporter: Reporter = Arc::new(|_| {});
         let (state, reporter) = (Mutex::new(State::default()), Mutex::new(reporter));
-        Self(Arc::new(Inner { state, dispatch, reporter }))
+        Self(Arc::new(Core { state, dispatch, reporter }))
     }
 
-    /// Sets the function that receives each error with which a unit [fails](MaterializationResponsibility::fail). Lookups
+    /// Sets the function that receives each error with which a unit [fails](super::MaterializationResponsibility::fail). Lookups
     /// of the unit's symbols return an error as well.
     pub fn set_error_reporter(&self, reporter: impl Fn(&Error) + Send + Sync + 'static) {
         let mut place = self.0.reporter.lock();
@@ -133,18 +100,18 @@ impl ExecutionSession {
         let id = dylib.0.id;
         self.0.with(|state, _| state.dylibs.get_mut(&id).map(|dylib| dylib.is_closing = true));
         let outcome = dylib.clear();
-        let removed = self.0.with(|state, outbox| {
+        let removed = self.0.with(|state, _| {
             for other in state.dylibs.values_mut() {
                 other.link_order.retain(|(in_order, _)| *in_order != id);
             }
-            let mut removed = state.dylibs.remove(&id)?;
-            for lookup in removed.generators.iter_mut().flat_map(|slot| slot.waiting.drain(..)) {
-                lookup.fail(Error::dylib_defunct(dylib.name()), outbox);
-            }
-            Some(removed)
+            state.dylibs.remove(&id)
         });
         // Its generators are dropped without the lock.
-        drop(removed);
+        for slot in removed.into_iter().flat_map(|dylib| dylib.generators) {
+            slot.waiting
+                .into_iter()
+                .for_each(|resume| resume(Err(Error::dylib_defunct(dylib.name()))));
+        }
         outcome
     }
 
@@ -207,7 +174,7 @@ impl ExecutionSession {
         names: SymbolLookupSet,
         callback: impl FnOnce(Result<SymbolFlagsMap>) + Send + 'static,
     ) {
-        let callback = FlagsCallback(Some(Box::new(callback)));
+        let callback = Callback::new(callback, false);
         self.start(kind, order, names, Finish::Flags(callback));
     }
 
@@ -289,56 +256,6 @@ impl fmt::Debug for ExecutionSession {
             .field("dylibs", &dylibs)
             .field("dispatch", &self.0.dispatch)
             .finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// Runs `work` under the lock, then delivers the outbox without it.
-    pub(in crate::jit) fn with<R>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&mut State, &mut Outbox) -> R,
-    ) -> R {
-        let mut outbox = Outbox::default();
-        let result = work(&mut self.state.lock(), &mut outbox);
-        self.deliver(outbox);
-        result
-    }
-
-    /// Does the work that must not run under the lock.
-    pub(in crate::jit) fn deliver(self: &Arc<Self>, outbox: Outbox) {
-        let Outbox { units, completions, flags, resumed, dropped } = outbox;
-        drop(dropped);
-        for started in units {
-            let (unit, responsibility) = MaterializationResponsibility::new(self, started);
-            self.dispatch.dispatch(move || unit.materialize(responsibility));
-        }
-        for (callback, result) in completions {
-            if callback.is_direct {
-                callback.call(result);
-            } else {
-                self.dispatch.dispatch(move || callback.call(result));
-            }
-        }
-        for (callback, result) in flags {
-            self.dispatch.dispatch(move || callback.call(result));
-        }
-        for lookup in resumed {
-            let session = Arc::clone(self);
-            self.dispatch.dispatch(move || lookup::run(&session, lookup));
-        }
-    }
-
-    pub(in crate::jit) fn report(&self, error: &Error) {
-        let reporter = Arc::clone(&self.reporter.lock());
-        reporter(error);
-    }
-
-    /// The number of a dylib of this session.
-    pub(in crate::jit) fn own(self: &Arc<Self>, dylib: &JITDylib) -> Result<DylibId> {
-        if std::ptr::eq(dylib.0.session.as_ptr(), Arc::as_ptr(self)) {
-            return Ok(dylib.0.id);
-        }
-        Err(Error::invalid(format!("the dylib {} belongs to another session", dylib.name())))
     }
 }
 

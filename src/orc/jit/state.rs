@@ -1,126 +1,19 @@
-//! The state of a session, all under its one lock: dylibs, their symbols, units, trackers, and lookups that wait.
-//!
-//! Starting units, calling callbacks and dropping units run foreign code. Under the lock they are put into an [`Outbox`];
-//! the session delivers that after it has released the lock.
-//!
-//! Invariants:
-//! - Each symbol belongs to exactly 1 live tracker.
-//! - `numbers` has each symbol that is materializing, resolved or emitted and has not failed.
+//! Changes of a session's state, under its one lock: definitions, starts of units, readiness and failure of symbols.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::jit::dylib::generator::GeneratorSlot;
-use crate::jit::dylib::tracker::{ResourceKey, ResourceManager};
-use crate::jit::dylib::{DylibName, JITDylib};
-use crate::jit::lookup::query::{Callback, Query};
-use crate::jit::lookup::{FlagsCallback, Lookup};
-use crate::jit::materialization::unit::MaterializationUnit;
-use crate::jit::materialization::waiting_on_graph::{Node, WaitingOnGraph};
-use crate::jit::symbol::{JITDylibLookupFlags, Symbol, SymbolFlagsMap, SymbolMap, SymbolState};
-
-pub(in crate::jit) type DylibId = u64;
-pub(in crate::jit) type UnitId = u64;
-pub(in crate::jit) type QueryId = u64;
-pub(in crate::jit) type ResponsibilityId = u64;
-
-/// The state of a session.
-#[derive(Default)]
-pub(in crate::jit) struct State {
-    pub(in crate::jit) is_ended: bool,
-    /// In the order of their creation.
-    pub(in crate::jit) dylibs: BTreeMap<DylibId, Dylib>,
-    /// The live trackers.
-    pub(in crate::jit) trackers: HashMap<ResourceKey, Tracker>,
-    /// The responsibilities whose trackers live.
-    pub(in crate::jit) responsibilities: HashMap<ResponsibilityId, Held>,
-    pub(in crate::jit) queries: HashMap<QueryId, Query>,
-    pub(in crate::jit) graph: WaitingOnGraph,
-    /// The symbols of the graph's nodes.
-    pub(in crate::jit) numbers: HashMap<Node, Place>,
-    /// In the order of their registration.
-    pub(in crate::jit) managers: Vec<Arc<dyn ResourceManager>>,
-    /// Aliases that wait for the symbols that they name.
-    pub(in crate::jit) waiting_aliases: HashMap<Place, Place>,
-    last: u64,
-}
-
-/// A name in a dylib.
-pub(in crate::jit) type Place = (DylibId, Arc<str>);
-
-pub(in crate::jit) struct Dylib {
-    pub(in crate::jit) handle: JITDylib,
-    /// True while it is being removed: it takes no more definitions.
-    pub(in crate::jit) is_closing: bool,
-    pub(in crate::jit) symbols: HashMap<Arc<str>, Entry>,
-    /// Units that were not started.
-    pub(in crate::jit) units: HashMap<UnitId, Unit>,
-    pub(in crate::jit) link_order: Vec<(DylibId, JITDylibLookupFlags)>,
-    pub(in crate::jit) generators: Vec<GeneratorSlot>,
-    pub(in crate::jit) default_tracker: Option<ResourceKey>,
-    pub(in crate::jit) trackers: HashSet<ResourceKey>,
-}
-
-/// A symbol of a dylib.
-pub(in crate::jit) struct Entry {
-    pub(in crate::jit) symbol: Symbol,
-    pub(in crate::jit) state: SymbolState,
-    /// Why it failed.
-    pub(in crate::jit) failure: Option<Arc<str>>,
-    pub(in crate::jit) node: Node,
-    pub(in crate::jit) tracker: ResourceKey,
-    /// The unit that will supply it, until that is started.
-    pub(in crate::jit) unit: Option<UnitId>,
-    /// Lookups that wait for it, or have waited and are over.
-    pub(in crate::jit) queries: Vec<QueryId>,
-}
-
-/// A unit that was not started.
-pub(in crate::jit) struct Unit {
-    pub(in crate::jit) unit: Box<dyn MaterializationUnit>,
-    pub(in crate::jit) tracker: ResourceKey,
-    /// Its names, less those that other definitions have overridden.
-    pub(in crate::jit) symbols: SymbolFlagsMap,
-    pub(in crate::jit) initializer: Option<Arc<str>>,
-}
-
-/// The symbols, units and responsibilities of a live tracker.
-#[derive(Default)]
-pub(in crate::jit) struct Tracker {
-    pub(in crate::jit) names: HashSet<Arc<str>>,
-    pub(in crate::jit) units: HashSet<UnitId>,
-    pub(in crate::jit) responsibilities: HashSet<ResponsibilityId>,
-}
-
-/// The dylib and the tracker of a responsibility's symbols.
-#[derive(Clone, Copy)]
-pub(in crate::jit) struct Held {
-    pub(in crate::jit) dylib: DylibId,
-    pub(in crate::jit) tracker: ResourceKey,
-}
-
-/// Work to do after the lock is released.
-#[derive(Default)]
-pub(in crate::jit) struct Outbox {
-    pub(in crate::jit) units: Vec<Started>,
-    pub(in crate::jit) completions: Vec<(Callback, Result<SymbolMap>)>,
-    pub(in crate::jit) flags: Vec<(FlagsCallback, Result<SymbolFlagsMap>)>,
-    /// Lookups that may use their generator now.
-    #[expect(clippy::vec_box, reason = "they are boxed already, and moved on")]
-    pub(in crate::jit) resumed: Vec<Box<Lookup>>,
-    /// Units to drop, which may run foreign code.
-    pub(in crate::jit) dropped: Vec<Box<dyn MaterializationUnit>>,
-}
-
-/// A unit to run, with its responsibility.
-pub(in crate::jit) struct Started {
-    pub(in crate::jit) unit: Box<dyn MaterializationUnit>,
-    pub(in crate::jit) dylib: JITDylib,
-    pub(in crate::jit) id: ResponsibilityId,
-    pub(in crate::jit) symbols: SymbolFlagsMap,
-    pub(in crate::jit) initializer: Option<Arc<str>>,
-}
+use crate::jit::core::{
+    Dylib, DylibName, Entry, Held, JITDylib, MaterializationUnit, Outbox, ResourceKey, Started,
+    State, Tracker, Unit,
+};
+use crate::jit::query::Query;
+use crate::jit::symbol::{
+    DylibId, JITDylibLookupFlags, Place, QueryId, ResponsibilityId, Symbol, SymbolFlagsMap,
+    SymbolState, UnitId,
+};
+use crate::jit::waiting_on_graph::Node;
 
 impl State {
     /// A number that this session has never used.
@@ -420,5 +313,21 @@ impl Entry {
     /// True when a lookup that asks for `state` need not wait.
     pub(in crate::jit) fn is_at(&self, state: SymbolState) -> bool {
         self.state >= state
+    }
+}
+
+impl Dylib {
+    pub(in crate::jit) fn new(handle: JITDylib) -> Self {
+        let link_order = vec![(handle.0.id, JITDylibLookupFlags::MatchAllSymbols)];
+        Self {
+            handle,
+            is_closing: false,
+            symbols: HashMap::new(),
+            units: HashMap::new(),
+            link_order,
+            generators: Vec::new(),
+            default_tracker: None,
+            trackers: Default::default(),
+        }
     }
 }

@@ -254,3 +254,38 @@ impl JITDylibLookupFlags {
         self == Self::MatchAllSymbols || flags.contains(SymbolFlags::EXPORTED)
     }
 }
+
+/// The names that a unit defines.
+///
+/// # Examples
+///
+/// ```
+/// use farcall_orc::jit::{Interface, SymbolFlags};
+///
+/// let interface = Interface::exporting(["one", "two"]);
+/// assert_eq!(interface.symbols["one"], SymbolFlags::EXPORTED);
+/// assert_eq!(interface.initializer, None);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interface {
+    /// The names and their flags.
+    pub symbols: SymbolFlagsMap,
+    /// The name, if any, whose lookup runs the initializers.
+    pub initializer: Option<Arc<str>>,
+}
+
+impl Interface {
+    /// Strong and exported symbols.
+    pub fn exporting<N: Into<Arc<str>>>(names: impl IntoIterator<Item = N>) -> Self {
+        let symbols = names.into_iter().map(|name| (name.into(), SymbolFlags::EXPORTED)).collect();
+        Self { symbols, initializer: None }
+    }
+}
+
+pub(in crate::jit) type DylibId = u64;
+pub(in crate::jit) type UnitId = u64;
+pub(in crate::jit) type QueryId = u64;
+pub(in crate::jit) type ResponsibilityId = u64;
+
+/// A name in a dylib.
+pub(in crate::jit) type Place = (DylibId, Arc<str>);

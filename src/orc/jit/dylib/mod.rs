@@ -1,54 +1,23 @@
 //! JITDylibs: the tables of symbols that lookups search.
-//!
-//! Invariant: a handle does not keep its session alive, so that units and generators may hold handles.
 
 pub(in crate::jit) mod generator;
 pub(in crate::jit) mod reexports;
 pub(in crate::jit) mod tracker;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorSlot};
+use crate::jit::core::{
+    Core, DefinitionGenerator, ExecutionSession, GeneratorSlot, JITDylib, MaterializationUnit,
+};
 use crate::jit::dylib::reexports::{Alias, Reexports};
 use crate::jit::dylib::tracker::ResourceTracker;
-use crate::jit::lookup;
-use crate::jit::materialization::unit::{AbsoluteSymbols, MaterializationUnit};
-use crate::jit::session::{ExecutionSession, Inner};
-use crate::jit::state::DylibId;
+use crate::jit::materialization::unit::AbsoluteSymbols;
 use crate::jit::symbol::{
     JITDylibLookupFlags, LookupKind, Symbol, SymbolLookupFlags, SymbolMap, SymbolState,
 };
-
-/// A table of symbols, which units supply at the first lookup. Cheap to clone; it lives until its session removes it.
-///
-/// Definitions without a [`ResourceTracker`] belong to the dylib's default tracker.
-///
-/// # Examples
-///
-/// ```
-/// use farcall_orc::ExecutorAddr;
-/// use farcall_orc::jit::{ExecutionSession, Symbol};
-///
-/// let session = ExecutionSession::new();
-/// let (main, library) = (session.create_dylib("main")?, session.create_dylib("library")?);
-/// library.define_absolute([("answer", Symbol::exported(ExecutorAddr::new(0x42)))])?;
-/// assert!(main.lookup("answer").is_err());
-/// main.add_to_link_order(&library)?;
-/// assert_eq!(main.lookup("answer")?.address.get(), 0x42);
-/// # Ok::<(), farcall_orc::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct JITDylib(pub(in crate::jit) Arc<DylibName>);
-
-/// The identity of a dylib.
-pub(in crate::jit) struct DylibName {
-    pub(in crate::jit) id: DylibId,
-    pub(in crate::jit) name: String,
-    pub(in crate::jit) session: Weak<Inner>,
-}
 
 impl JITDylib {
     /// Its name, which appears in errors.
@@ -257,7 +226,8 @@ impl JITDylib {
     /// As [`ExecutionSession::lookup`].
     pub fn lookup(&self, name: &str) -> Result<Symbol> {
         let found = self.lookup_all([name])?;
-        lookup::only(name, &found)
+        let symbol = found.get(name).copied();
+        symbol.ok_or_else(|| Error::symbols_not_found(vec![name.to_owned()]))
     }
 
     /// Looks names up along the link order, and waits until all symbols are ready.
@@ -282,7 +252,7 @@ impl JITDylib {
         session.with(|state, _| Some(state.dylibs.get(&self.0.id)?.symbols.get(name)?.state))
     }
 
-    pub(in crate::jit) fn session(&self) -> Result<Arc<Inner>> {
+    pub(in crate::jit) fn session(&self) -> Result<Arc<Core>> {
         self.0.session.upgrade().ok_or_else(|| Error::dylib_defunct(&self.0.name))
     }
 
@@ -332,21 +302,5 @@ impl Eq for JITDylib {}
 impl fmt::Debug for JITDylib {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "JITDylib({})", self.0.name)
-    }
-}
-
-impl crate::jit::state::Dylib {
-    pub(in crate::jit) fn new(handle: JITDylib) -> Self {
-        let link_order = vec![(handle.0.id, JITDylibLookupFlags::MatchAllSymbols)];
-        Self {
-            handle,
-            is_closing: false,
-            symbols: HashMap::new(),
-            units: HashMap::new(),
-            link_order,
-            generators: Vec::new(),
-            default_tracker: None,
-            trackers: Default::default(),
-        }
     }
 }

@@ -7,15 +7,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::jit::dylib::JITDylib;
-use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorRequest};
+use crate::jit::core::{
+    DefinitionGenerator, ExecutionSession, GeneratorRequest, JITDylib,
+    MaterializationResponsibility, MaterializationUnit,
+};
 use crate::jit::materialization::emission::DependencyGroup;
-use crate::jit::materialization::responsibility::MaterializationResponsibility;
-use crate::jit::materialization::unit::{Interface, MaterializationUnit};
-use crate::jit::session::ExecutionSession;
-use crate::jit::state::{DylibId, Place};
 use crate::jit::symbol::{
-    JITDylibLookupFlags, LookupKind, Symbol, SymbolFlags, SymbolLookupFlags, SymbolMap, SymbolState,
+    DylibId, Interface, JITDylibLookupFlags, LookupKind, Place, Symbol, SymbolFlags,
+    SymbolLookupFlags, SymbolMap, SymbolState,
 };
 
 /// The symbol that an alias names, and the flags of the alias.
@@ -227,7 +226,10 @@ impl DefinitionGenerator for ReexportsGenerator {
         let weak =
             |(name, _): &(Arc<str>, _)| (Arc::clone(name), SymbolLookupFlags::WeaklyReferenced);
         let names: Vec<_> = names.map(weak).collect();
-        let session = ExecutionSession(Arc::clone(&request.session));
+        let session = match request.dylib().session() {
+            Ok(session) => ExecutionSession(session),
+            Err(error) => return request.done(Err(error)),
+        };
         let (source, flags, kind) = (self.source.clone(), self.flags, request.kind());
         session.lookup_flags_async(kind, vec![(source.clone(), flags)], names, move |found| {
             let outcome = found.and_then(|found| {

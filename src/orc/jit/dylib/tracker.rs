@@ -7,26 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::jit::dylib::{DylibName, JITDylib};
-use crate::jit::lookup::query::Query;
-use crate::jit::materialization::waiting_on_graph::Node;
-use crate::jit::session::Inner;
-use crate::jit::state::{Outbox, State};
+use crate::jit::core::{Core, DylibName, JITDylib, Outbox, ResourceKey, State};
+use crate::jit::query::Query;
 use crate::jit::symbol::SymbolState;
-
-/// The key under which resource managers record resources. A session never uses a key for two trackers.
-///
-/// # Examples
-///
-/// ```
-/// let session = farcall_orc::jit::ExecutionSession::new();
-/// let main = session.create_dylib("main")?;
-/// let (one, other) = (main.create_tracker()?, main.create_tracker()?);
-/// assert_ne!(one.key(), other.key());
-/// # Ok::<(), farcall_orc::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ResourceKey(pub(in crate::jit) u64);
+use crate::jit::waiting_on_graph::Node;
 
 impl ResourceKey {
     /// The number of the key.
@@ -34,51 +18,6 @@ impl ResourceKey {
     pub fn get(self) -> u64 {
         self.0
     }
-}
-
-/// A holder of resources, such as memory in the executor, for the symbols of trackers.
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::{Arc, Mutex};
-///
-/// use farcall_orc::Result;
-/// use farcall_orc::jit::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
-///
-/// /// Notes the keys that were removed.
-/// #[derive(Default)]
-/// struct Removed(Mutex<Vec<ResourceKey>>);
-///
-/// impl ResourceManager for Removed {
-///     fn remove_resources(&self, _: &JITDylib, key: ResourceKey) -> Result<()> {
-///         self.0.lock().unwrap().push(key);
-///         Ok(())
-///     }
-///
-///     fn transfer_resources(&self, _: &JITDylib, _to: ResourceKey, _from: ResourceKey) {}
-/// }
-///
-/// let session = ExecutionSession::new();
-/// let removed = Arc::new(Removed::default());
-/// session.register_resource_manager(removed.clone());
-/// let tracker = session.create_dylib("main")?.create_tracker()?;
-/// tracker.remove()?;
-/// assert_eq!(*removed.0.lock().unwrap(), [tracker.key()]);
-/// # Ok::<(), farcall_orc::Error>(())
-/// ```
-pub trait ResourceManager: Send + Sync {
-    /// Releases the resources of a key whose tracker was removed. Called once per key, outside of the session's lock, in
-    /// reverse order of registration.
-    ///
-    /// # Errors
-    ///
-    /// The session joins the errors of all managers. An error does not keep it from calling the others.
-    fn remove_resources(&self, dylib: &JITDylib, key: ResourceKey) -> Result<()>;
-
-    /// Moves the resources of `from` to `to`, because a tracker was emptied into another one of the same dylib. Called
-    /// **under the session's lock**, in reverse order of registration: it may only record this.
-    fn transfer_resources(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey);
 }
 
 /// Symbols of a dylib, and their resources, that are removed together. Cheap to clone. The drop of the last clone moves
@@ -214,7 +153,7 @@ impl fmt::Debug for ResourceTracker {
 
 /// Removes a tracker, if it lives.
 pub(in crate::jit) fn remove(
-    session: &Arc<Inner>,
+    session: &Arc<Core>,
     dylib: &JITDylib,
     key: ResourceKey,
 ) -> Result<()> {

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::jit::dylib::JITDylib;
-use crate::jit::materialization::waiting_on_graph::{Emitted, Node};
-use crate::jit::state::{Entry, Outbox, State};
+use crate::jit::core::{Entry, JITDylib, Outbox, State};
 use crate::jit::symbol::{SymbolFlagsMap, SymbolState};
+use crate::jit::waiting_on_graph::{Emitted, Node};
 
 /// Symbols of one responsibility that depend on the same symbols of any dylibs.
 ///

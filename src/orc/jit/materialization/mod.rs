@@ -1,6 +1,5 @@
-//! How a unit supplies what it defines: the unit, its responsibility, what it emits, and which symbols wait for others.
+//! How a unit supplies what it defines: units of the library, responsibilities, and what they emit.
 
 pub(in crate::jit) mod emission;
-pub(in crate::jit) mod responsibility;
+mod responsibility;
 pub(in crate::jit) mod unit;
-pub(in crate::jit) mod waiting_on_graph;

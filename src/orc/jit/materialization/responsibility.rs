@@ -8,60 +8,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::jit::dylib::JITDylib;
-use crate::jit::dylib::tracker::ResourceKey;
+use crate::jit::core::{
+    Dylib, ExecutionSession, Held, JITDylib, MaterializationResponsibility, MaterializationUnit,
+    ResourceKey, State, Unit,
+};
 use crate::jit::materialization::emission::{DependencyGroup, Emission, emit};
-use crate::jit::materialization::unit::MaterializationUnit;
-use crate::jit::materialization::waiting_on_graph::Node;
-use crate::jit::session::{ExecutionSession, Inner};
-use crate::jit::state::{Dylib, Held, ResponsibilityId, Started, State};
-use crate::jit::symbol::{Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolState};
-
-/// The promise to supply symbols of a dylib: first their addresses, then their bytes.
-///
-/// It may be moved to any thread. If it is dropped before all symbols are emitted, it [fails](Self::fail).
-///
-/// # Examples
-///
-/// ```
-/// use farcall_orc::ExecutorAddr;
-/// use farcall_orc::jit::{ExecutionSession, Interface, Lazily, Symbol};
-///
-/// let session = ExecutionSession::new();
-/// let main = session.create_dylib("main")?;
-/// main.define(Lazily::new("unit", Interface::exporting(["a", "b"]), |mut responsibility| {
-///     // `b` fails, `a` does not.
-///     let b = responsibility.delegate(["b"]).expect("it is owed");
-///     b.fail(farcall_orc::Error::other("no code for b"));
-///     let symbol = Symbol::exported(ExecutorAddr::new(0x42));
-///     match responsibility.notify_resolved(&[("a".into(), symbol)].into()) {
-///         Ok(()) => drop(responsibility.notify_emitted(&[])),
-///         Err(error) => responsibility.fail(error),
-///     }
-/// }))?;
-/// assert_eq!(main.lookup("a")?.address.get(), 0x42);
-/// assert!(main.lookup("b").is_err_and(|error| error.kind() == farcall_orc::ErrorKind::FailedToMaterialize));
-/// # Ok::<(), farcall_orc::Error>(())
-/// ```
-pub struct MaterializationResponsibility {
-    session: Arc<Inner>,
-    /// 0, which no responsibility has, when it is over.
-    id: ResponsibilityId,
-    dylib: JITDylib,
-    /// The symbols that are not emitted.
-    symbols: SymbolFlagsMap,
-    initializer: Option<Arc<str>>,
-}
+use crate::jit::symbol::{Interface, Symbol, SymbolFlags, SymbolFlagsMap, SymbolMap, SymbolState};
+use crate::jit::waiting_on_graph::Node;
 
 impl MaterializationResponsibility {
-    pub(in crate::jit) fn new(
-        session: &Arc<Inner>,
-        started: Started,
-    ) -> (Box<dyn MaterializationUnit>, Self) {
-        let Started { unit, dylib, id, symbols, initializer } = started;
-        (unit, Self { session: Arc::clone(session), id, dylib, symbols, initializer })
-    }
-
     /// The session.
     #[must_use]
     pub fn session(&self) -> ExecutionSession {
@@ -261,12 +216,8 @@ impl MaterializationResponsibility {
                 is_wanted |= state.graph.has_dependents(node);
                 state.numbers.remove(&node);
             }
-            let unit = crate::jit::state::Unit {
-                unit,
-                tracker,
-                symbols: interface.symbols,
-                initializer: interface.initializer,
-            };
+            let Interface { symbols, initializer } = interface;
+            let unit = Unit { unit, tracker, symbols, initializer };
             if let Some(dylib) = state.dylibs.get_mut(&dylib) {
                 dylib.units.insert(id, unit);
             }

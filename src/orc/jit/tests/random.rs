@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::jit::materialization::waiting_on_graph::{Emitted, Node, WaitingOnGraph};
+use crate::jit::waiting_on_graph::{Emitted, Node, WaitingOnGraph};
 
 const NODES: usize = 16;
 const CASES: u32 = 10_000;

@@ -3,7 +3,7 @@
 //! Invariant: LLVM's cases look at its nodes, one for all symbols with the same dependencies. These look at what becomes ready
 //! with what, and at how many symbols are watched.
 
-use crate::jit::materialization::waiting_on_graph::{Decided, Emitted, Node, WaitingOnGraph};
+use crate::jit::waiting_on_graph::{Decided, Emitted, Node, WaitingOnGraph};
 
 fn emit(graph: &mut WaitingOnGraph, groups: &[(&[Node], &[Node])]) -> Decided {
     let groups = groups.iter().map(|(defs, deps)| Emitted {

@@ -7,14 +7,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::jit::state::{Place, QueryId};
-use crate::jit::symbol::{Symbol, SymbolFlags, SymbolMap, SymbolState};
+use crate::jit::symbol::{Place, QueryId, Symbol, SymbolFlags, SymbolMap, SymbolState};
 
 /// A lookup that waits for symbols.
 pub(in crate::jit) struct Query {
     pub(in crate::jit) id: QueryId,
     pub(in crate::jit) required: SymbolState,
-    pub(in crate::jit) callback: Callback,
+    pub(in crate::jit) callback: Callback<SymbolMap>,
     /// The symbols that have reached the required state.
     pub(in crate::jit) results: SymbolMap,
     /// The number of symbols that have not.
@@ -24,7 +23,11 @@ pub(in crate::jit) struct Query {
 }
 
 impl Query {
-    pub(in crate::jit) fn new(id: QueryId, required: SymbolState, callback: Callback) -> Self {
+    pub(in crate::jit) fn new(
+        id: QueryId,
+        required: SymbolState,
+        callback: Callback<SymbolMap>,
+    ) -> Self {
         let (results, waits_at) = (HashMap::new(), Vec::new());
         Self { id, required, callback, results, outstanding: 0, waits_at }
     }
@@ -43,46 +46,44 @@ impl Query {
         self.outstanding == 0
     }
 
-    pub(in crate::jit) fn complete(self) -> (Callback, Result<SymbolMap>) {
+    pub(in crate::jit) fn complete(self) -> (Callback<SymbolMap>, Result<SymbolMap>) {
         (self.callback, Ok(self.results))
     }
 
-    pub(in crate::jit) fn fail(self, error: Error) -> (Callback, Result<SymbolMap>) {
+    pub(in crate::jit) fn fail(self, error: Error) -> (Callback<SymbolMap>, Result<SymbolMap>) {
         (self.callback, Err(error))
     }
 }
 
-/// The callback of a lookup.
-pub(in crate::jit) struct Callback {
-    function: Option<Box<dyn FnOnce(Result<SymbolMap>) + Send>>,
+/// The callback of a lookup: for symbols, or for their flags.
+pub(in crate::jit) struct Callback<T> {
+    function: Option<Function<T>>,
     /// True if it only records the result, so that the completing thread may call it at once, without a task.
     pub(in crate::jit) is_direct: bool,
 }
 
-impl Callback {
+type Function<T> = Box<dyn FnOnce(Result<T>) + Send>;
+
+impl<T> Callback<T> {
     pub(in crate::jit) fn new(
-        function: impl FnOnce(Result<SymbolMap>) + Send + 'static,
+        function: impl FnOnce(Result<T>) + Send + 'static,
         is_direct: bool,
     ) -> Self {
         Self { function: Some(Box::new(function)), is_direct }
     }
 
-    pub(in crate::jit) fn call(mut self, result: Result<SymbolMap>) {
+    pub(in crate::jit) fn call(mut self, result: Result<T>) {
         if let Some(function) = self.function.take() {
             function(result);
         }
     }
 }
 
-impl Drop for Callback {
+impl<T> Drop for Callback<T> {
+    /// The session is over, or its dispatcher refused the task.
     fn drop(&mut self) {
         if let Some(function) = self.function.take() {
-            function(Err(over()));
+            function(Err(Error::disconnected("the session ended before the lookup completed")));
         }
     }
-}
-
-/// The session is over, or its dispatcher refused the task.
-pub(in crate::jit) fn over() -> Error {
-    Error::disconnected("the session ended before the lookup completed")
 }

@@ -8,21 +8,19 @@
 //!
 //! Invariant: phase 2 starts a unit only when the lookup as a whole succeeds in finding its names.
 
-pub(in crate::jit) mod query;
-
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
-use crate::jit::dylib::JITDylib;
-use crate::jit::dylib::generator::{DefinitionGenerator, GeneratorRequest, Turn};
-use crate::jit::lookup::query::{Callback, Query, over};
-use crate::jit::session::Inner;
-use crate::jit::state::{DylibId, Outbox, Place, State};
-use crate::jit::symbol::{
-    JITDylibLookupFlags, LookupKind, SymbolFlags, SymbolFlagsMap, SymbolLookupFlags,
-    SymbolLookupSet, SymbolMap, SymbolState,
+use crate::jit::core::{
+    Core, DefinitionGenerator, GeneratorRequest, JITDylib, Outbox, Resume, State,
 };
+use crate::jit::query::{Callback, Query};
+use crate::jit::symbol::{
+    DylibId, JITDylibLookupFlags, LookupKind, Place, SymbolFlags, SymbolFlagsMap,
+    SymbolLookupFlags, SymbolLookupSet, SymbolMap, SymbolState,
+};
+use crate::sync::Mutex;
 
 /// A lookup in phase 1.
 pub(in crate::jit) struct Lookup {
@@ -41,14 +39,10 @@ pub(in crate::jit) struct Lookup {
 /// The result that a lookup returns, and its callback.
 pub(in crate::jit) enum Finish {
     /// The symbols, in that state at least.
-    Symbols(SymbolState, Callback),
+    Symbols(SymbolState, Callback<SymbolMap>),
     /// Their flags. No unit is started.
-    Flags(FlagsCallback),
+    Flags(Callback<SymbolFlagsMap>),
 }
-
-/// The callback for flags.
-pub(in crate::jit) struct FlagsCallback(pub(in crate::jit) Option<FlagsFunction>);
-type FlagsFunction = Box<dyn FnOnce(Result<SymbolFlagsMap>) + Send>;
 
 /// A generator to ask.
 struct Ask {
@@ -73,6 +67,7 @@ impl Lookup {
     /// Continues until the lookup needs a generator. Returns itself and the generator then.
     fn resume(
         mut self: Box<Self>,
+        session: &Weak<Core>,
         state: &mut State,
         outbox: &mut Outbox,
     ) -> Option<(Box<Self>, Ask)> {
@@ -98,7 +93,7 @@ impl Lookup {
                 continue;
             };
             if slot.is_busy {
-                slot.waiting.push_back(self);
+                slot.waiting.push_back(self.suspended(Weak::clone(session)));
                 return None;
             }
             slot.is_busy = true;
@@ -120,6 +115,17 @@ impl Lookup {
             outbox.resumed.extend(slot.waiting.pop_front());
         }
         self.generator += 1;
+    }
+
+    /// The lookup in the queue of a generator that another lookup uses. It does not keep the session alive.
+    fn suspended(self: Box<Self>, session: Weak<Core>) -> Resume {
+        Box::new(move |outcome| {
+            let Some(session) = session.upgrade() else { return };
+            match outcome {
+                Ok(()) => run(&session, self),
+                Err(error) => session.with(|_, outbox| self.fail(error, outbox)),
+            }
+        })
     }
 
     pub(in crate::jit) fn fail(self, error: Error, outbox: &mut Outbox) {
@@ -150,33 +156,76 @@ impl Lookup {
 }
 
 /// Runs a lookup until it is complete, waits for symbols, or is suspended.
-pub(in crate::jit) fn run(session: &Arc<Inner>, lookup: Box<Lookup>) {
+pub(in crate::jit) fn run(session: &Arc<Core>, lookup: Box<Lookup>) {
     let mut next = Some(lookup);
     while let Some(lookup) = next.take() {
-        let asked = session.with(|state, outbox| lookup.resume(state, outbox));
+        let own = Arc::downgrade(session);
+        let asked = session.with(|state, outbox| lookup.resume(&own, state, outbox));
         let Some((lookup, ask)) = asked else { return };
         let turn = Arc::new(Turn::default());
-        ask.generator.generate(GeneratorRequest {
-            session: Arc::clone(session),
-            dylib: ask.dylib,
-            kind: lookup.kind,
-            names: ask.names,
-            turn: Some(Arc::clone(&turn)),
-        });
+        let answer = {
+            let (session, turn) = (Arc::clone(session), Arc::clone(&turn));
+            move |outcome| turn.answer(&session, outcome)
+        };
+        let Ask { generator, dylib, names } = ask;
+        let (kind, answer) = (lookup.kind, Some(Box::new(answer) as Resume));
+        generator.generate(GeneratorRequest { dylib, kind, names, answer });
         let Some((lookup, outcome)) = turn.answered(lookup) else { return };
         next = after_generator(session, lookup, outcome);
     }
 }
 
-/// Continues a lookup that a generator suspended.
-pub(in crate::jit) fn generated(session: &Arc<Inner>, lookup: Box<Lookup>, outcome: Result<()>) {
-    if let Some(lookup) = after_generator(session, lookup, outcome) {
-        run(session, lookup);
+/// One use of a generator by a lookup.
+#[derive(Default)]
+struct Turn {
+    stage: Mutex<Stage>,
+}
+
+#[derive(Default)]
+enum Stage {
+    /// `generate` has not returned.
+    #[default]
+    Generating,
+    /// The request was answered before `generate` returned.
+    Answered(Result<()>),
+    /// `generate` has returned, and the answer is still to come.
+    Suspended(Box<Lookup>),
+    Over,
+}
+
+impl Turn {
+    /// The answer, if it has come; otherwise keeps the lookup until then.
+    fn answered(&self, lookup: Box<Lookup>) -> Option<(Box<Lookup>, Result<()>)> {
+        let mut stage = self.stage.lock();
+        match std::mem::replace(&mut *stage, Stage::Over) {
+            Stage::Answered(outcome) => Some((lookup, outcome)),
+            _ => {
+                *stage = Stage::Suspended(lookup);
+                None
+            }
+        }
+    }
+
+    /// Answers, and continues the lookup if it is suspended.
+    fn answer(&self, session: &Arc<Core>, outcome: Result<()>) {
+        let mut stage = self.stage.lock();
+        let Stage::Suspended(lookup) = std::mem::replace(&mut *stage, Stage::Over) else {
+            *stage = Stage::Answered(outcome);
+            return;
+        };
+        drop(stage);
+        let own = Arc::clone(session);
+        session.dispatch.dispatch(move || {
+            if let Some(lookup) = after_generator(&own, lookup, outcome) {
+                run(&own, lookup);
+            }
+        });
     }
 }
 
+/// Continues a lookup behind its generator's answer, or fails it.
 fn after_generator(
-    session: &Arc<Inner>,
+    session: &Arc<Core>,
     mut lookup: Box<Lookup>,
     outcome: Result<()>,
 ) -> Option<Box<Lookup>> {
@@ -207,7 +256,7 @@ fn symbols(
     order: &[(DylibId, JITDylibLookupFlags)],
     names: SymbolLookupSet,
     required: SymbolState,
-    callback: Callback,
+    callback: Callback<SymbolMap>,
     outbox: &mut Outbox,
 ) {
     let (mut found, mut missing, mut failed) = (Vec::new(), Vec::new(), Vec::new());
@@ -259,26 +308,4 @@ fn symbols(
     } else {
         state.queries.insert(query.id, query);
     }
-}
-
-impl FlagsCallback {
-    pub(in crate::jit) fn call(mut self, result: Result<SymbolFlagsMap>) {
-        if let Some(function) = self.0.take() {
-            function(result);
-        }
-    }
-}
-
-impl Drop for FlagsCallback {
-    fn drop(&mut self) {
-        if let Some(function) = self.0.take() {
-            function(Err(over()));
-        }
-    }
-}
-
-/// The symbols of a lookup for one name.
-pub(in crate::jit) fn only(name: &str, found: &SymbolMap) -> Result<super::Symbol> {
-    let symbol = found.get(name).copied();
-    symbol.ok_or_else(|| Error::symbols_not_found(vec![name.to_owned()]))
 }
