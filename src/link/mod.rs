@@ -18,7 +18,7 @@
 //! | | 7 | It makes the GOT and the PLT (`got_plt`), and a stub and a slot for each ifunc (`ifunc`). |
 //! | | 8 | It makes a block of each section and table (`block`), and packs `.eh_frame`. |
 //! | | 9 | It gives every block its offset in one of three stripes: code, constants, data. Nothing is added after this. |
-//! | | 10 | [`Layout::fixup`] takes the addresses of the stripes, and computes that of every symbol (`addresses`). |
+//! | | 10 | [`Layout::fixup`] takes the addresses of the stripes, and computes the address of every symbol (`addresses`). |
 //! | `apply` | 11 | It writes the bytes of the stripes and computes every relocated field. |
 //! | `output` | 12 | It returns an [`Image`], which is plain data: stripes, what to run at start and end, a [`SymbolTable`]. |
 //! | | | [`Layout::objects`] gives each object with its addresses, for debuggers and profilers. |
@@ -75,7 +75,7 @@ pub use read::object_file::ObjectFile;
 pub use run::{Input, Options, Place, run};
 pub use verify::Verified;
 
-/// What the package `farcall` uses of the linker. No promise of any kind.
+/// The parts of the linker that the package `farcall` uses. No promise of any kind.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::arch::stub_page::StubPage;

@@ -79,7 +79,7 @@ impl Layout {
     /// it at once, each for other pieces. After an error an unknown part of the pieces was stored.
     ///
     /// # Errors
-    /// Those of [`fixup`](Self::fixup).
+    /// As [`fixup`](Self::fixup).
     pub fn fixup_to(
         self,
         bases: [ExecutorAddr; 3],
@@ -125,7 +125,7 @@ impl Layout {
     /// debug builds. Says what was checked.
     ///
     /// # Errors
-    /// Those of [`fixup`](Self::fixup), or the image is not what the objects ask for.
+    /// As [`fixup`](Self::fixup); or the image is not what the objects ask for.
     pub fn fixup_and_verify(
         self,
         bases: [ExecutorAddr; 3],
@@ -227,7 +227,7 @@ fn keep(stripes: &Stripes, prot: Prot, offset: u64, piece: &[u8]) {
     stripe[start..][..piece.len()].copy_from_slice(piece);
 }
 
-/// What was stored.
+/// The bytes that were stored.
 fn taken(stripes: &Stripes) -> [Vec<u8>; Prot::ALL.len()] {
     stripes.each_ref().map(|stripe| std::mem::take(&mut *stripe.lock()))
 }

@@ -76,7 +76,7 @@ impl Options {
 /// - A file cannot be linked, or two files define one name.
 /// - `resolve` has returned `None` for names that are not weak ([`Error::symbols`](crate::Error::symbols) lists all of them).
 /// - A stripe is not aligned, or a field does not reach its target from there.
-/// - Those of `resolve` and `place`.
+/// - The errors of `resolve` and `place`.
 ///
 /// # Examples
 ///

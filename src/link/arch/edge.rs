@@ -11,7 +11,7 @@ pub(crate) struct Edge {
     pub(crate) target: u32,
     /// A in the formula.
     pub(crate) addend: i64,
-    /// What is computed and how it is stored.
+    /// The computation, and how its result is stored.
     pub(crate) kind: &'static EdgeKind,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct EdgeKind {
     pub(crate) number: u32,
     /// The name in the processor supplement, for messages.
     pub(crate) name: &'static str,
-    /// What is computed.
+    /// The computation.
     pub(crate) formula: Formula,
     /// The size of the field.
     pub(crate) field_bytes: u8,
@@ -30,11 +30,11 @@ pub(crate) struct EdgeKind {
     pub(crate) range: Range,
 }
 
-/// What is computed.
+/// The computation of a relocated field.
 ///
 /// | letter | value |
 /// |---|---|
-/// | S | the address of the symbol, or of its canonical PLT entry; for an ifunc always that of its stub |
+/// | S | the address of the symbol, or of its canonical PLT entry; for an ifunc always the address of its stub |
 /// | S of a thread-local | its offset from the thread pointer; for a dynamic one, from the start of its TLS block |
 /// | A | the addend |
 /// | P | the address of the field |
@@ -65,7 +65,7 @@ pub(crate) enum Formula {
     Size,
     /// See [`ThreadModel`].
     Thread(ThreadModel),
-    /// Only dynamic linkers apply it; an object must not have it.
+    /// Only dynamic linkers apply it; no object may contain it.
     Dynamic,
 }
 

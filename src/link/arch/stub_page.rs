@@ -45,7 +45,7 @@ impl StubPage {
         HEAD_WORDS..PAGE_BYTES / WORD_BYTES
     }
 
-    /// The address that callers use as that of the function.
+    /// The address that callers use as the address of the function.
     pub fn stub(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + number * WORD_BYTES)
     }
@@ -55,7 +55,7 @@ impl StubPage {
         ExecutorAddr::new(self.constants.get() + number * WORD_BYTES)
     }
 
-    /// What the slot holds while the function is not compiled.
+    /// The content of the slot while the function is not compiled.
     pub fn trampoline(&self, number: u64) -> ExecutorAddr {
         ExecutorAddr::new(self.code.get() + PAGE_BYTES + number * WORD_BYTES)
     }

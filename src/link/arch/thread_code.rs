@@ -50,13 +50,13 @@ struct Form {
     model: ThreadModel,
     /// The first instruction, which ends with the relocated field.
     load: &'static [u16],
-    /// What follows.
+    /// The bytes that follow.
     call: &'static [u16],
     /// The code that replaces both, equally long.
     to: &'static [u8],
     /// Where the offset goes in `to`.
     offset: Option<usize>,
-    /// The code that replaces the call when the thread-local is dynamic, as long as the call.
+    /// The code that replaces the call when the thread-local is dynamic. It has the length of the call.
     dynamic_call: &'static [u8],
 }
 
@@ -115,7 +115,7 @@ const LOCAL_LARGE: &[u8] = &[
     0, 0, 0,
 ];
 
-/// `call 0`, as long as the calls that it replaces. A no-operation fills up the longest.
+/// `call 0`, with the length of the calls that it replaces. A no-operation fills up the longest.
 const DYNAMIC_CALLS: [&[u8]; 4] = [
     &[0xe8, 0, 0, 0, 0],
     &[0x67, 0xe8, 0, 0, 0, 0],
@@ -177,7 +177,7 @@ pub(crate) fn settle(
     Ok(settled)
 }
 
-/// Rewrites the code around an edge that [`settle`] accepted. `offset` is that of the symbol from the thread pointer, and fits
+/// Rewrites the code around an edge that [`settle`] accepted. `offset` is the distance of the symbol from the thread pointer, and fits
 /// 32 bits. Returns whether the code was rewritten.
 pub(crate) fn rewrite(code: &mut [u8], edge: &Edge, model: ThreadModel, offset: u64) -> bool {
     if let Some((form, start)) = form_of(code, edge, model) {
@@ -198,8 +198,8 @@ pub(crate) fn rewrite(code: &mut [u8], edge: &Edge, model: ThreadModel, offset: 
 }
 
 /// Makes the code around an edge that [`settle`] accepted find a dynamic thread-local. `place` is the address of the edge's
-/// field, `descriptor` that of the thread-local's descriptor, and `stub` that of the stub of the executor's function. Returns
-/// whether all distances fit.
+/// field. `descriptor` is the address of the thread-local's descriptor, and `stub` the address of the stub of the executor's
+/// function. Returns whether all distances fit.
 pub(crate) fn make_dynamic(
     code: &mut [u8],
     edge: &Edge,
@@ -252,7 +252,7 @@ fn form_of(code: &[u8], edge: &Edge, model: ThreadModel) -> Option<(&'static For
 }
 
 impl Form {
-    /// True when `call` is the relocation of the call in this sequence, and `edge` that of the load.
+    /// True when `call` is the relocation of the call in this sequence, and `edge` the relocation of the load.
     fn is_call(&self, edge: &Edge, call: &Edge) -> bool {
         let opcode = self.call.iter().take_while(|byte| **byte != ANY);
         let is_of_kind = match opcode.clone().last() {

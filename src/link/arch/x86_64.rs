@@ -9,7 +9,7 @@ use Formula::{
 };
 use Range::{Any, Either, Signed, Unsigned};
 
-/// What fills the gaps between functions: `int3`.
+/// The filler of gaps between functions: `int3`.
 pub(crate) const CODE_PADDING: u8 = 0xcc;
 
 /// An instruction of one byte that does nothing.
@@ -95,10 +95,10 @@ pub(crate) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 16] {
 }
 
 /// Rewrites the instruction of a [`Formula::GotLoad`] edge so that it needs no GOT entry. Returns whether it was
-/// rewritten. `place` is the address of the field and `target` that of the symbol.
+/// rewritten. `place` is the address of the field, `target` the address of the symbol.
 ///
 /// - `mov f@GOTPCREL(%rip), %reg` becomes `lea f(%rip), %reg`.
-/// - `call *f@GOTPCREL(%rip)` becomes `addr32 call f`, as long as the original.
+/// - `call *f@GOTPCREL(%rip)` becomes `addr32 call f`, which has the same length.
 /// - `jmp *f@GOTPCREL(%rip)` becomes `jmp f; nop`: its field moves one byte towards the opcode.
 ///
 /// Other instructions, and those with targets more than 2 GiB away, stay as they are.

@@ -1,4 +1,4 @@
-//! What a function's frame is like, as its instructions change it.
+//! The frame of a function, and how the function's instructions change it.
 //!
 //! Invariant: a frame whose rows are computed has an address of the caller's frame behind every instruction.
 

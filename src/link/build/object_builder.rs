@@ -2,7 +2,7 @@
 //!
 //! Each part has a section of its own, so an object that replaces one of several equal definitions drops its bytes, too.
 //!
-//! Invariant: the bytes that are made are read as those of every other object.
+//! Invariant: the bytes that are made are read as the bytes of every other object.
 
 use std::collections::{HashMap, HashSet};
 

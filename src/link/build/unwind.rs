@@ -1,4 +1,4 @@
-//! The unwind information of functions, as `.eh_frame` has it.
+//! The unwind information of functions, in the form of `.eh_frame`.
 //!
 //! It is written here, since a library for it would bring three more crates for these few instructions.
 //!

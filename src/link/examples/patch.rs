@@ -8,7 +8,7 @@ use farcall_link::{Image, Input, ObjectBuilder, ObjectFile, Options, Result, run
 
 mod memory;
 
-/// Links an object into memory of this process. Names that it lacks are those of `others`.
+/// Links an object into memory of this process. Names that it lacks come from `others`.
 fn load(object: &ObjectFile, others: &[&Image]) -> Result<Image> {
     let mut memory = None;
     let image = run(

@@ -54,7 +54,7 @@ impl Program {
 
     fn of_at_most(random: &mut Random, objects_max: usize) -> Program {
         let is_low = random.one_in(3);
-        // Thread-locals from outside are dynamic; those of the program mostly as well.
+        // Thread-locals from outside are dynamic; the program's own mostly as well.
         let is_dynamic = random.one_in(3);
         let tls_module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
         let objects = 1 + random.index(objects_max);

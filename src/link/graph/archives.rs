@@ -26,7 +26,7 @@ use crate::read::parsed::{Place, Symbol, SymbolKind};
 #[derive(Debug, Default)]
 pub struct Archives {
     all: Vec<Archive>,
-    /// What they define: the archive, and the place of the definition in it.
+    /// Their definitions: the archive, and the place of the definition in it.
     table: HashTable<(u32, u32)>,
 }
 

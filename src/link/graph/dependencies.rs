@@ -1,4 +1,4 @@
-//! What the names of a graph depend on, so that the caller knows when each may be used.
+//! The dependencies of a graph's names, so that the caller knows when each may be used.
 //!
 //! A name depends on what its section refers to. If that is a section with a name, the dependency is that name, which has
 //! dependencies of its own. A section without a name that refers to others counts as part of every section that refers to
@@ -33,11 +33,11 @@ use crate::read::parsed::{Place, Role};
 pub struct Dependencies {
     /// The names, hidden ones included.
     pub symbols: Vec<Arc<str>>,
-    /// What they depend on: names of the graph, and names that it does not define.
+    /// Their dependencies: names of the graph, and names that it does not define.
     pub on: Vec<Arc<str>>,
 }
 
-/// What a relocation refers to.
+/// The target of a relocation.
 enum Meant {
     /// The section with this number, over all inputs.
     Section(usize),
@@ -60,7 +60,7 @@ struct Sections<'a> {
 }
 
 impl LinkGraph {
-    /// What each name depends on. Call it after the [external](LinkGraph::define_external) names are known.
+    /// The dependencies of each name. Call it after the [external](LinkGraph::define_external) names are known.
     #[must_use]
     pub fn dependencies(&self) -> Vec<Dependencies> {
         let mut sections = Sections::new(self);

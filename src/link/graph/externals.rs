@@ -87,7 +87,7 @@ impl LinkGraph {
     }
 
     /// The sections whose names are C identifiers, for which `__start_X` and `__stop_X` exist. With each name the stripe of all
-    /// sections that have it.
+    /// sections of that name.
     pub(crate) fn named_sections(&self) -> BTreeMap<&str, Prot> {
         let mut sets = BTreeMap::new();
         for input in &self.inputs {

@@ -1,4 +1,4 @@
-//! What the objects of a link need of others, and offer to them.
+//! The names that the objects of a link need of others, and offer to them.
 //!
 //! Invariant: plain data; changing it does not change the graph that it came from.
 

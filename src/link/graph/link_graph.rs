@@ -103,7 +103,7 @@ pub(crate) struct Site<'a> {
 /// The binding of a symbol that no other object sees.
 pub(crate) const LOCAL: u32 = u32::MAX;
 
-/// What a name that objects share means.
+/// The meaning of a name that objects share.
 #[derive(Clone, Default)]
 pub(crate) struct Global {
     pub(crate) resolution: Resolution,
@@ -162,7 +162,7 @@ impl LinkGraph {
         (0..).zip(&self.globals).filter_map(|(id, global)| self.export(id, global))
     }
 
-    /// Those of them that this condition holds for.
+    /// The exports for which this condition holds.
     pub(crate) fn exports_with(
         &self,
         holds: impl Fn(&Global) -> bool,
@@ -171,7 +171,7 @@ impl LinkGraph {
         all.filter_map(|(id, global)| self.export(id, global))
     }
 
-    /// What [`exports`](Self::exports) has under the names of the object that was added last. Takes time for that object only.
+    /// The [`exports`](Self::exports) under the names of the object that was added last. Takes time for that object only.
     #[doc(hidden)]
     pub fn exports_of_last(&self) -> impl Iterator<Item = Export<'_>> {
         let names = self.inputs.last().map_or(&[][..], |input| &input.bindings);
@@ -230,8 +230,8 @@ impl LinkGraph {
         matches!(kind, SymbolKind::Function | SymbolKind::Ifunc)
     }
 
-    /// The number of a thread-local's TLS module; `None` when it has a constant offset from the thread pointer. `own` is that
-    /// of the graph's own thread-locals.
+    /// The number of a thread-local's TLS module; `None` when it has a constant offset from the thread pointer. `own` is the
+    /// module of the graph's own thread-locals.
     pub(crate) fn tls_module_of(&self, binding: u32, own: Option<u32>) -> Option<u32> {
         match self.globals.get(binding as usize) {
             None => own,
@@ -267,7 +267,7 @@ impl LinkGraph {
         self.names.text(id) == name
     }
 
-    /// What `work` returns for each input, in their order. Several threads share the work of a large link.
+    /// The results of `work` for all inputs, in their order. Several threads share the work of a large link.
     pub(crate) fn map_inputs<'a, T: Send>(
         &'a self,
         work: impl Fn(u32, &'a Input) -> T + Sync,
@@ -306,7 +306,7 @@ impl LinkGraph {
         sites.into_iter().flatten()
     }
 
-    /// Which `.eh_frame` records of an input are needed: those of the functions that it contributes.
+    /// Which `.eh_frame` records of an input are needed: the records of the functions that it contributes.
     pub(crate) fn kept_records(&self, input_id: u32, records: &[Record]) -> Vec<bool> {
         let input = &self.inputs[input_id as usize];
         eh_frame::kept(records, |target| {

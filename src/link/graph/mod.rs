@@ -1,6 +1,6 @@
 //! The objects of one link, and which definition of each name counts.
 //!
-//! Invariant: knows no addresses except those of external names and of variables that stay where they are.
+//! Invariant: knows no addresses except of external names and of variables that stay where they are.
 
 pub(super) mod archives;
 pub(super) mod dependencies;

@@ -12,7 +12,7 @@ impl LinkGraph {
     /// Leaves variables where they are, for a new version of a program that keeps its data. `find` takes the name and the size in
     /// bytes of a variable, and returns its address if it exists. Such a variable is not a part of the image, nor are its initial
     /// values. Only variables with sections of their own (`-fdata-sections`) can stay, and thread-locals cannot. The names
-    /// are those of the sections. [`Image::variables`](crate::Image::variables) lists the addresses of all of them. Call
+    /// are the names of the sections. [`Image::variables`](crate::Image::variables) lists the addresses of all of them. Call
     /// it after the last object was added.
     pub fn keep_variables(&mut self, find: impl Fn(&str, u64) -> Option<ExecutorAddr>) {
         self.lists_variables = true;

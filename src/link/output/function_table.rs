@@ -54,7 +54,7 @@ impl FunctionTable {
         }
         table.add_stubs(layout, addresses);
         table.sort(layout, addresses);
-        // It lives as long as the code.
+        // It lives until the code is removed.
         table.functions.shrink_to_fit();
         table.text.shrink_to_fit();
         table

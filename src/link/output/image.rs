@@ -35,7 +35,7 @@ pub struct Image {
     /// The stored bytes of each stripe, in the order of [`Prot::ALL`](crate::Prot::ALL). Empty after
     /// [`Layout::fixup_to`](crate::Layout::fixup_to), which hands the bytes over.
     pub stripes: [Vec<u8>; 3],
-    /// The size of each stripe in memory. What is not stored is zero.
+    /// The size of each stripe in memory. Bytes that are not stored are zero.
     pub bytes: [u64; 3],
     /// The unwind records. Register them before code that throws runs. The range includes the zero word that ends the
     /// list.
@@ -53,7 +53,7 @@ pub struct Image {
     /// The variables that have sections of their own, by the names of the sections. Empty unless the link
     /// [keeps variables](crate::LinkGraph::keep_variables).
     pub variables: HashMap<String, AddrRange>,
-    /// What the link did.
+    /// The work of the link, in numbers.
     pub stats: LinkStats,
 }
 

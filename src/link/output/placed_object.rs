@@ -30,7 +30,7 @@ use crate::read::parsed::Place;
 #[derive(Debug, Clone)]
 pub struct PlacedObject {
     pub(crate) object: ObjectFile,
-    /// The addresses of its sections; `None` for those that are dropped. For thread-locals that of the initial values.
+    /// The addresses of its sections; `None` for dropped sections. For thread-locals the address of the initial values.
     pub(crate) sections: Vec<Option<u64>>,
     /// The addresses of its common symbols.
     pub(crate) commons: HashMap<u32, u64>,

@@ -53,7 +53,7 @@ const PART_BYTES_MAX: usize = 4096;
 const UNITS_MAX: usize = 1024;
 /// How much of a unit's abbreviations is read. Only the first one is needed.
 const ABBREVIATION_BYTES_MAX: usize = 16 << 10;
-/// The paths of all lines together are at most this many times as long as the file. Compilers need a few times; a damaged
+/// The paths of all lines together have at most this many times the length of the file. Compilers need a few times; a damaged
 /// table could name another long path every three bytes.
 const PATH_TIMES: usize = 64;
 
@@ -67,8 +67,8 @@ struct Tables<'a> {
 }
 
 impl PlacedObject {
-    /// Calls `visit` for each line of the code that is in the image. The order is that of the tables in the file; inside a
-    /// sequence of code it is that of addresses. There are no lines if the object was compiled without them, or if its debug
+    /// Calls `visit` for each line of the code that is in the image. The tables come in the order of the file; inside a
+    /// sequence of code lines come in the order of addresses. There are no lines if the object was compiled without them, or if its debug
     /// information is compressed or damaged. All lines that are visited, with their paths, have a size at most proportional to
     /// the file's; the lines behind that limit are left out.
     pub fn lines(&self, mut visit: impl FnMut(SourceLine<'_>)) {

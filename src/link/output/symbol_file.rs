@@ -16,7 +16,7 @@ const SECTIONS: u64 = 4;
 const CODE_SECTION: u64 = 1;
 const TEXT_SECTION: u64 = 3;
 
-/// The text of names starts with those of the sections.
+/// The text of names starts with the names of the sections.
 const SECTION_NAMES: &[u8] = b"\0.text\0.symtab\0.strtab\0";
 const CODE_NAME: u64 = 1;
 const SYMBOLS_NAME: u64 = 7;

@@ -2,7 +2,7 @@
 //!
 //! | symbol | its address here |
 //! |---|---|
-//! | an ifunc | that of its stub |
+//! | an ifunc | the address of its stub |
 //! | a thread-local | its offset from the thread pointer; for a dynamic one, from the start of its TLS block |
 //! | weak and undefined, or dropped | 0 |
 //!

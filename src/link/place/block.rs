@@ -29,7 +29,7 @@ pub(crate) struct Block {
     pub(crate) offset: u64,
 }
 
-/// What a block holds.
+/// The content of a block.
 pub(crate) enum Content {
     /// A section with the bytes of its object.
     Section { input: u32, section: u32 },
@@ -84,7 +84,7 @@ pub(crate) enum Rank {
     /// The code of `_init` and `_fini`.
     Routine(Routine, Part),
     Plain,
-    /// Sections that code finds by `__start_X`; the number is that of the name.
+    /// Sections that code finds by `__start_X`; the number is the name's.
     Named(u32),
     /// Initial values of thread-locals.
     ThreadData,

@@ -1,6 +1,6 @@
 //! Ifuncs: functions that choose their implementation at start (`ifunc`, `target_clones`).
 //!
-//! The symbol of an ifunc is that of its *resolver*. The executor calls the resolver before any other code runs, and it returns
+//! The symbol of an ifunc names its *resolver*. The executor calls the resolver before any other code runs, and it returns
 //! the address of the implementation. The executor stores that in the ifunc's *slot*, in the stripe of data, and the ifunc's
 //! stub jumps through the slot. Every reference to the ifunc means the stub, so pointers to it are equal wherever they come
 //! from, and constants may hold them.

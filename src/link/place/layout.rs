@@ -236,7 +236,7 @@ fn advance(end: &mut u64, block: &mut Block, alignment: u64) -> Result<()> {
 /// address (`-fsanitize=function`).
 const CODE_LEAD_BYTES: u64 = 16;
 
-/// The most bytes of a stripe: those of an address space.
+/// The most bytes of a stripe: a whole address space.
 const STRIPE_BYTES_MAX: u64 = 1 << 47;
 
 /// A block and an offset in it.

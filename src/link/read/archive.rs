@@ -42,7 +42,7 @@ pub struct Archive(Arc<Contents>);
 struct Contents {
     name: String,
     bytes: Bytes,
-    /// What the members define, in the order of the symbol table, or else of the members.
+    /// The definitions of the members, in the order of the symbol table, or else of the members.
     definitions: Vec<Defined>,
     /// The bytes that have the names of `definitions`.
     names: Bytes,
@@ -68,14 +68,14 @@ struct Member {
     /// The offset of its header.
     offset: u64,
     bytes: u64,
-    /// What it holds, once it was read.
+    /// The content of the member, once it was read.
     object: OnceLock<ObjectFile>,
 }
 
 type ReadMember = Box<dyn Fn(&str) -> io::Result<Bytes> + Send + Sync>;
 
 impl Archive {
-    /// Reads the table of contents. `name` is the archive's name in messages. Neither the bytes nor those of a member are
+    /// Reads the table of contents. `name` is the archive's name in messages. Neither the bytes nor a member's are
     /// copied. For bytes of a mapped file see [`ObjectFile::parse`]: no byte of a member is read before a link needs it.
     ///
     /// If the archive has no symbol table, all its members are read here. Otherwise members are read when a link needs them.
@@ -209,7 +209,7 @@ impl Archive {
         Ok(object)
     }
 
-    /// The size of the member with this index, in bytes; 0 for those of thin archives.
+    /// The size of the member with this index, in bytes; 0 for members of thin archives.
     pub(crate) fn member_bytes(&self, index: u32) -> u64 {
         self.0.members.get(index as usize).map_or(0, |member| member.bytes)
     }
@@ -234,7 +234,7 @@ impl Contents {
         self.names.get(defined.start..end).unwrap_or_default()
     }
 
-    /// The bytes of a member. They are not copied; those of a thin archive are read.
+    /// The bytes of a member. They are not copied; the members of a thin archive are read from their files.
     fn content(&self, member: &ArchiveMember<'_>) -> Result<Bytes> {
         let Some(read) = self.read.as_ref().filter(|_| member.is_thin()) else {
             let (start, bytes) = member.file_range();

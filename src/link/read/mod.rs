@@ -1,6 +1,6 @@
 //! Reading files: objects, archives, the unwind records in them, and tables of the names that they bring.
 //!
-//! Invariant: each file is read and checked once. What comes out of here is sound, whatever the bytes were.
+//! Invariant: each file is read and checked once. The plain data that comes out of here is sound, whatever the bytes were.
 
 pub(super) mod archive;
 pub(super) mod eh_frame;

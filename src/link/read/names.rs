@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_messages_cannot_show_is_not_printable() {
+    fn control_and_hidden_characters_are_not_printable() {
         for name in ["", "main", "_ZN4coreE", "grün", "a b", "~"] {
             assert!(is_printable(name.as_bytes()), "{name}");
         }

@@ -62,10 +62,10 @@ impl ObjectCache {
         Self { bytes_max, held: Mutex::default() }
     }
 
-    /// What [`ObjectFile::parse`] returns, without parsing if the cache holds a file with these bytes.
+    /// As [`ObjectFile::parse`], but without parsing if the cache holds a file with these bytes.
     ///
     /// # Errors
-    /// Those of [`ObjectFile::parse`]; a file that cannot be read is not kept.
+    /// As [`ObjectFile::parse`]. A file that cannot be read is not kept.
     pub fn parse(&self, name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<ObjectFile> {
         let bytes = bytes.into();
         let key = key(&bytes);

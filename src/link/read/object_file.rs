@@ -71,7 +71,7 @@ impl ObjectFile {
         Arc::ptr_eq(&self.parsed, &other.parsed)
     }
 
-    /// What was read, for tests that spoil it; there must be no other copy.
+    /// The data that was read, for tests that spoil it; there must be no other copy.
     #[cfg(test)]
     pub(crate) fn parsed_mut(&mut self) -> &mut Parsed {
         Arc::get_mut(&mut self.parsed).unwrap()
@@ -157,7 +157,7 @@ impl ObjectFile {
         self.parsed.default_versions.iter().copied()
     }
 
-    /// What to call a symbol in a message: its name, or the name of its section.
+    /// The words for a symbol in a message: its name, or the name of its section.
     pub(crate) fn symbol_text(&self, index: u32) -> &str {
         let symbol = self.symbol(index);
         match (self.text(symbol.name), symbol.place) {

@@ -1,4 +1,4 @@
-//! What an object file says, as plain data.
+//! The content of an object file, as plain data.
 //!
 //! Invariant: every index and offset was checked when the file was read.
 
@@ -9,7 +9,7 @@ use super::eh_frame::Record;
 use crate::addr::Prot;
 use crate::arch::edge::Edge;
 
-/// What an object file says about what is loaded.
+/// The loaded parts of an object file.
 pub(crate) struct Parsed {
     /// The whole file.
     pub(crate) bytes: Bytes,
@@ -52,7 +52,7 @@ pub(crate) struct Section {
     pub(crate) is_low: bool,
 }
 
-/// What the linker does with a section.
+/// The use that the linker makes of a section.
 pub(crate) enum Role {
     /// Place it.
     Plain,
@@ -98,7 +98,7 @@ pub(crate) struct Symbol {
     pub(crate) bytes: u64,
 }
 
-/// What a symbol names.
+/// The thing that a symbol names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     /// Nothing particular, or data.
@@ -173,7 +173,7 @@ impl Name {
         self.start == self.end
     }
 
-    /// The bytes of the string, given those of its file.
+    /// The bytes of the string, given the bytes of its file.
     pub(crate) fn bytes(self, file: &[u8]) -> &[u8] {
         file.get(self.start as usize..self.end as usize).unwrap_or_default()
     }

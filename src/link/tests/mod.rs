@@ -1,4 +1,4 @@
-//! Tests of the linker: objects from the system's compiler in, images out. The folders are those of the room.
+//! Tests of the linker: objects from the system's compiler in, images out. The folders have the names of the room's.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -205,7 +205,7 @@ fn offset_of(layout: &mut Layout, wanted: impl Fn(&Content) -> bool) -> &mut u64
 fn a_sound_link_is_found_sound() {
     let verified = attempt(&files(), None).unwrap();
     assert_eq!((verified.entangled, verified.functions), (0, 9), "{verified:?}");
-    // Two records for `main.o` and its COMDAT function, one CIE in each object, and those of the others.
+    // Two records for `main.o` and its COMDAT function, one CIE in each object, and the records of the others.
     assert_eq!(verified.records, 6, "{verified:?}");
     assert!(verified.fields > 30 && verified.names > 5, "{verified:?}");
 }

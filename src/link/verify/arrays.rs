@@ -1,4 +1,4 @@
-//! What runs at start and at the end. The arrays hold the functions of all objects, in the order in which a native program
+//! The functions that run at start and at the end. The arrays hold the functions of all objects, in the order in which a native program
 //! would run them. Where objects have fragments of `_init` or `_fini`, that function is one of them. It comes in
 //! front of the initializers, which run first to last, or of the finalizers, which run last to first.
 //!

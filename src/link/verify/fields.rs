@@ -1,5 +1,5 @@
-//! What every relocated field must hold, by the formulas of the processor supplement, and what the
-//! instruction around it must be.
+//! The value that every relocated field must hold, by the formulas of the processor supplement, and the
+//! instruction that must be around it.
 //!
 //! Each field is decoded as the processor or a program would use it. A branch is followed, through a stub if
 //! there is one; a load from the GOT is looked up.

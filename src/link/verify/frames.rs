@@ -1,4 +1,4 @@
-//! The unwind records of the image, walked as an unwinder walks them, and compared with those of the objects.
+//! The unwind records of the image, walked as an unwinder walks them, and compared with the records of the objects.
 //!
 //! Invariant: the image has the records of the functions that it contains, each once, and no others.
 

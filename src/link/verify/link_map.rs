@@ -43,7 +43,7 @@ pub(crate) struct LinkMap<'a> {
 pub(crate) struct MappedExternal {
     /// The definition that the linker was given.
     pub(crate) found: External,
-    /// The address that it has in the image: that of the definition, or of its canonical PLT entry.
+    /// Its address in the image: the definition, or its canonical PLT entry.
     pub(crate) meant: u64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct MappedExternal {
 pub(crate) struct MappedInput<'a> {
     pub(crate) object: &'a ObjectFile,
     /// The address of each section that a program has in memory, in the order of the file; `None` for those that are not
-    /// needed. For thread-locals that of the initial values. Zeroes that are not stored have the address that they would
+    /// needed. For thread-locals the address of the initial values. Zeroes that are not stored have the address that they would
     /// have behind those.
     pub(crate) sections: Vec<Option<u64>>,
     /// Which of those lie outside of the image.

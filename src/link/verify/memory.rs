@@ -1,4 +1,4 @@
-//! The memory of the image, as the executor will have it.
+//! The memory of the image, as it will be in the executor.
 //!
 //! Invariant: reads only. Bytes that are not stored are zero, and there are none outside of the stripes.
 

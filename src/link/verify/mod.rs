@@ -20,14 +20,14 @@
 //! [`verify`] succeeds for an image only if all of this holds:
 //!
 //! 1. *Place.* Each section that the program needs lies whole in one stripe, at a multiple of its alignment. Code is in the
-//!    stripe of code, and what the program writes is in that of data. No two sections or tables share a byte. A section is
+//!    stripe of code, and what the program writes is in the stripe of data. No two sections or tables share a byte. A section is
 //!    missing only if it is a duplicate, or if each name that it defines means another definition.
 //! 2. *Meaning.* A name means its only strong definition. Without one it means the common symbol, with the largest size and
 //!    alignment of all, then the first weak definition, then the definition from outside. No name has two strong definitions.
 //! 3. *Bytes.* A byte of a section is the byte of the file, unless it is in the window of a relocation. That is its field, and
 //!    for some relocations the instructions around it.
 //! 4. *Fields.* Let a relocation have its field at `P`, and refer to a symbol that means the address `S`, with the addend `A`.
-//!    What a processor or a program computes from the field is the formula of the processor supplement for `S`, `A` and `P`.
+//!    A processor or a program computes from the field the formula of the processor supplement for `S`, `A` and `P`.
 //!    A branch may end at a jump through an entry of the GOT instead, and that entry holds `S`. Where an instruction in the
 //!    window was rewritten, the new one has the same effect as the old one.
 //! 5. *Unwinding.* The list of unwind records has the record of each function that is in the image, and its common record.
@@ -38,7 +38,7 @@
 //! So two images of the same files at the same addresses that both succeed behave equally. They may differ in padding, in
 //! unused entries of the GOT, and in the choice between instructions of the same effect.
 //!
-//! Three things are taken for granted. A definition from outside has the right address. The formulas here are those of the
+//! Three things are taken for granted. A definition from outside has the right address. The formulas here are the formulas of the
 //! supplement. Fields are right where several relocations change the same bytes: [`Verified::entangled`] counts them, and
 //! compilers write none. `tests/verification.rs` plants mistakes in every step of a link, and changes every byte of an image.
 //!
@@ -72,7 +72,7 @@ use names::{Meaning, Names, Object, own_address};
 /// The text in every error of the checker. Such an error is a mistake of the linker.
 pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
 
-/// What was found right in an image.
+/// The parts of an image that were found right, in numbers.
 ///
 /// # Examples
 ///
@@ -102,7 +102,7 @@ pub struct Verified {
     pub names: u64,
 }
 
-/// What is wrong with an image, in words.
+/// The fault of an image, in words.
 type Fault = String;
 
 /// Checks an image against the objects that it was made of.

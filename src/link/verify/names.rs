@@ -18,7 +18,7 @@ pub(super) struct Object<'a> {
     pub(super) at: Vec<Option<u64>>,
     /// The sections that lie outside of the image.
     pub(super) elsewhere: Vec<bool>,
-    /// The sections that are duplicates of those of an earlier object.
+    /// The sections that are duplicates of an earlier object's.
     pub(super) duplicate: Vec<bool>,
     /// The stubs of its ifuncs, by their symbols.
     pub(super) ifuncs: HashMap<usize, u64>,
@@ -47,7 +47,7 @@ struct Bounds {
     code: (u64, u64),
     data: (u64, u64),
     zero_fill: u64,
-    /// The array of what runs before all initializers, that of initializers, and that of finalizers.
+    /// The arrays of the functions that run before all initializers, of the initializers, and of the finalizers.
     arrays: [(u64, u64); 3],
 }
 
@@ -378,7 +378,7 @@ fn is_same_place(one: &Symbol<'_>, other: &Symbol<'_>) -> bool {
     (one.home, one.value) == (other.home, other.value)
 }
 
-/// The address of a symbol that its own object defines: for an ifunc that of its stub.
+/// The address of a symbol that its own object defines: for an ifunc the address of its stub.
 pub(super) fn own_address(object: &Object<'_>, index: usize) -> Option<u64> {
     let stub = object.ifuncs.get(&index).copied();
     stub.or_else(|| plain_address(object, &object.raw.symbols[index]))

@@ -238,7 +238,7 @@ fn read_symbols<'a>(sections: &[Section<'a>]) -> Option<Vec<Symbol<'a>>> {
         let home = match u16_at(record, 6)? {
             0 => Home::Undefined,
             0xfff1 => Home::Absolute,
-            // Ordinary ones and those of the large code model.
+            // Ordinary ones, and the ones of the large code model.
             0xfff2 | 0xff02 => Home::Common,
             0xffff => Home::Section(u32_at(indices, 4 * number as u64)? as usize),
             index => Home::Section(usize::from(index)),

@@ -140,7 +140,7 @@ fn may_be_constant(section: &Section<'_>) -> bool {
             .any(|family| name.starts_with(family))
 }
 
-/// Checks that nothing overlaps, and that everything lies in a stripe. What the linker allocated must be zeroes of the right
+/// Checks that nothing overlaps, and that everything lies in a stripe. Memory that the linker allocated must be zeroes of the right
 /// size and alignment.
 pub(super) fn check_room(
     fields: &Fields<'_, '_>,

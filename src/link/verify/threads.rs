@@ -5,7 +5,7 @@
 //! thread-local is a number of a TLS module and a distance in its TLS block. Code that finds it must still call the
 //! right function with these two words.
 //!
-//! Invariant: the sequences before and after are those of the processor supplement, not taken from the linker.
+//! Invariant: the sequences before and after come from the processor supplement, not taken from the linker.
 
 use std::ops::Range;
 
@@ -55,7 +55,7 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
     })
 }
 
-/// The relocations, sorted by offset, without those of calls that are rewritten with the load in front of them.
+/// The relocations, sorted by offset, without the relocations of calls that are rewritten with the load in front of them.
 pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Relocation> {
     let mut call = None;
     let stays = |relocation: &Relocation| {
@@ -336,7 +336,7 @@ fn before(field: &Field<'_>) -> Option<[u8; 3]> {
     field.code.get(offset.checked_sub(3)?..offset)?.first_chunk().copied()
 }
 
-/// True when two instructions do the same. `old` ends with the place from which it loads a value, or has it computed; `new`
+/// True when two instructions do the same. `old` ends with the place from which it loads a value, or where it computes one; `new`
 /// ends with the value. Both are given by their first three bytes.
 fn does_the_same(old: [u8; 3], new: [u8; 3]) -> bool {
     let [prefix @ (0x48 | 0x4c), opcode, operands] = old else { return false };

@@ -19,7 +19,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Finds the windows in the `bytes` bytes from `start` on. A window is the field of a relocation, and the instructions
-    /// around it if the linker may rewrite them. `code` is that of the section; empty in data.
+    /// around it if the linker may rewrite them. `code` has the bytes of the section; empty in data.
     pub(super) fn new(
         relocations: &[Relocation],
         code: &[u8],

@@ -1,4 +1,4 @@
-//! What a file is if it is no object for this linker, and what the user can do about it.
+//! The kinds of files that are no objects for this linker, with what the user can do about each.
 //!
 //! Invariant: looks at magic numbers, the ELF header and program headers only, and never outside of the file.
 

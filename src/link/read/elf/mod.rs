@@ -56,10 +56,10 @@ type Header = elf::FileHeader64<LittleEndian>;
 type HeaderOfSection = elf::SectionHeader64<LittleEndian>;
 const LE: LittleEndian = LittleEndian;
 
-/// All names together may be this many times as long as the file. String tables share the ends of names, but never that much.
+/// All names together may have this many times the length of the file. String tables share the ends of names, but never that much.
 const NAME_OVERLAP_MAX: u64 = 8;
 
-/// What was read of one object so far.
+/// One object, as far as it was read.
 struct Reader<'a> {
     name: &'a str,
     bytes: &'a [u8],

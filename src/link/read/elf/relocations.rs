@@ -54,7 +54,7 @@ impl Reader<'_> {
             let relocations = relocations.map_err(|e| self.error(format!("{what}: {e}")))?;
             found.push((section, relocations));
         }
-        // Those of one section lie next to each other.
+        // The relocations of one section lie next to each other.
         found.sort_by_key(|(section, _)| *section);
         let count = found.iter().map(|(_, relocations)| relocations.len()).sum();
         let mut edges = Vec::with_capacity(count);

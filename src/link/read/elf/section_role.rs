@@ -1,4 +1,4 @@
-//! What the linker does with a section, by its name, type and flags.
+//! The role of a section for the linker, by its name, type and flags.
 //!
 //! Invariant: decides from the header alone.
 
@@ -24,7 +24,7 @@ fn turn(priority: Option<u32>, is_old: bool) -> u64 {
 /// The type that some compilers give `.eh_frame`.
 const SHT_X86_64_UNWIND: elf::SectionType = elf::SectionType(0x7000_0001);
 
-/// True for relocations and groups, which are about half of all sections. What they are shows without their names.
+/// True for relocations and groups, which are about half of all sections. Their type shows without their names.
 pub(super) fn is_never_loaded(header: &HeaderOfSection) -> bool {
     matches!(header.sh_type(LE), elf::SHT_RELA | elf::SHT_GROUP)
         && !header.sh_flags(LE).contains(elf::SHF_ALLOC)
@@ -68,7 +68,7 @@ fn is_eh_frame(name: &str, header: &HeaderOfSection) -> bool {
     header.sh_type(LE) == SHT_X86_64_UNWIND || name == ".eh_frame"
 }
 
-/// What the linker does with a section. The records of an `.eh_frame` are found later.
+/// The role of a section. The records of an `.eh_frame` are found later.
 pub(super) fn role(name: &str, header: &HeaderOfSection) -> Role {
     if header.sh_flags(LE).contains(elf::SHF_TLS) {
         return Role::Thread;

@@ -114,7 +114,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The name that a symbol has in a link. That of `api@@V2` is `api`; the version is noted if the object has a place for the symbol.
+    /// The name that a symbol has in a link. `api@@V2` has the name `api`; the version is noted if the object has a place for the symbol.
     fn without_default(&mut self, index: SymbolIndex, name: Name, is_here: bool) -> Result<Name> {
         let Some((stem, version, true)) = names::version_of(name.bytes(self.bytes)) else {
             return Ok(name);

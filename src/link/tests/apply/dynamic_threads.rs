@@ -117,7 +117,7 @@ fn descriptors_are_called_through() {
 }
 
 #[test]
-fn what_the_compiler_writes_for_libraries_can_be_dynamic() {
+fn code_compiled_for_libraries_can_be_dynamic() {
     let source = "
         extern __thread int elsewhere; static __thread int own = 5, zero; __thread long shared = 4;
         extern __thread char array[100];
@@ -162,7 +162,7 @@ fn data_holds_distances_in_the_block() {
 }
 
 #[test]
-fn those_of_other_links_stay_what_they_are() {
+fn thread_locals_of_other_links_keep_their_kind() {
     let source = "extern __thread int x, y; static __thread int own = 1;
         int f(void) { return x; } int g(void) { return y; } int h(void) { return own++; }";
     for flags in ["-O2 -fPIC", "-O2 -fPIC -mtls-dialect=gnu2"] {

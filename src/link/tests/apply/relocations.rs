@@ -163,7 +163,7 @@ fn calls_between_objects_are_direct() {
     assert_eq!(stripe_of(&image, a), Some(Prot::Code));
 }
 
-/// `jmp f` with the relocation of compilers, and with that of some assemblers.
+/// `jmp f` with the relocation of compilers, and with the one of some assemblers.
 const JUMPS: [&str; 2] = [
     ".text\n.globl a\na: .byte 0xe9, 0, 0, 0, 0\n.reloc a + 1, R_X86_64_PLT32, f - 4\n",
     ".text\n.globl a\na: .byte 0xe9, 0, 0, 0, 0\n.reloc a + 1, R_X86_64_PC32, f - 4\n",
@@ -298,7 +298,7 @@ fn relaxation_reaches_exactly_two_gib() {
 }
 
 #[test]
-fn what_nobody_defines_is_named() {
+fn undefined_names_are_listed() {
     let source = "int f(void); extern int v; extern int w __attribute__((weak)); int a(void) { return f() + v + w; }";
     let a = compile("a.o", "-O2", source);
     let graph = graph(&[&a]).unwrap();

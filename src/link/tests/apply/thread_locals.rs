@@ -275,7 +275,7 @@ fn a_weak_thread_local_that_is_missing_has_offset_zero() {
 }
 
 #[test]
-fn what_nobody_here_defines_is_refused_with_advice() {
+fn an_undefined_thread_local_is_refused_with_advice() {
     let source = "extern __thread int elsewhere; int f(void) { return elsewhere; }";
     for (flags, relocation) in
         [("-O2", "GOTTPOFF"), ("-O2 -fPIC", "TLSGD"), ("-O2 -fPIC -mtls-dialect=gnu2", "TLSDESC")]

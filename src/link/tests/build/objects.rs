@@ -1,4 +1,4 @@
-//! What an object builder makes, and what it refuses.
+//! The objects that a builder makes, and the parts that it refuses.
 
 use crate::error::ErrorKind;
 use crate::tests::*;
@@ -42,7 +42,7 @@ fn an_object_of_nothing_is_an_object() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_advice() {
+fn impossible_parts_are_refused_with_advice() {
     type Make = fn(&mut ObjectBuilder) -> &mut ObjectPart;
     let cases: [(Make, &str); 26] = [
         (

@@ -1,4 +1,4 @@
-//! What names depend on.
+//! The dependencies of names.
 
 use crate::Dependencies;
 use crate::tests::*;
@@ -36,7 +36,7 @@ fn a_name_depends_on_what_its_section_refers_to() {
 }
 
 #[test]
-fn what_has_no_name_counts_as_part_of_what_refers_to_it() {
+fn nameless_data_counts_as_part_of_its_referrer() {
     let source = "int out1(void), out2(void);
         static int hidden(int n) { return n > 0 ? out1() : 0; }
         static int (*const pointers[])(void) = { out2, 0 };

@@ -251,7 +251,7 @@ fn groups_without_a_name_are_refused() {
 
 #[test]
 fn an_overridden_entry_of_a_set_stays() {
-    // What code finds by the bounds of its section counts, even if its name does not.
+    // A function that code finds by the bounds of its section counts, even if its name does not.
     let entry = |binding: &str, value: u32| {
         let source = format!(
             ".{binding} entry\n.section set,\"aw\"\nentry: .quad {value}\n

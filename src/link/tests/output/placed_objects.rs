@@ -56,7 +56,7 @@ fn a_copy_for_debuggers_differs_in_places_alone() {
 }
 
 #[test]
-fn lines_are_those_of_the_code_that_is_there() {
+fn lines_belong_to_code_that_is_in_the_image() {
     let (objects, image) = placed(&compile("c.o", FLAGS, SOURCE)).unwrap();
     let mut lines = Vec::new();
     objects[0].lines(|line| lines.push((line.address.get(), line.line, line.file.to_owned())));

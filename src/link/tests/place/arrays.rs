@@ -1,4 +1,4 @@
-//! What runs at start and at the end, and its order.
+//! The functions that run at start and at the end, and their order.
 
 use crate::addr::AddrRange;
 
@@ -87,9 +87,9 @@ fn old_style_constructors_are_turned_around() {
     assert_eq!(names(&image, image.fini), ["bye_late", "bye2", "bye1"]);
 }
 
-/// As GNU ld has it.
+/// The order of GNU ld.
 #[test]
-fn old_style_constructors_come_first_among_those_of_a_priority() {
+fn old_style_constructors_come_first_in_their_priority() {
     let new = object(
         "new.o",
         &[("third", ".init_array.00150"), ("bye3", ".fini_array.00150"), ("fourth", ".init_array")],

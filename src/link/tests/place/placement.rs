@@ -254,7 +254,7 @@ fn writable_code_and_wide_alignment_are_refused() {
 }
 
 #[test]
-fn what_describes_an_object_is_left_out() {
+fn sections_that_describe_an_object_are_left_out() {
     let source = "int f(int x) { return x + 1; }";
     let plain = link(&[&compile("a.o", "-O1 -fcf-protection=none", source)], &[]).unwrap();
     // Debug information, also compressed, and the note about the processor's protections.
@@ -307,7 +307,7 @@ fn a_partial_link_is_an_object_like_any_other() {
 }
 
 #[test]
-fn what_is_shared_between_threads_can_be() {
+fn objects_layouts_and_images_go_between_threads() {
     fn shared<T: Send + Sync + Clone>() {}
     fn sent<T: Send + Sync>() {}
     shared::<ObjectFile>();

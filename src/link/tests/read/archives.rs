@@ -174,7 +174,7 @@ fn archives_inside_of_thin_archives_are_refused() {
 }
 
 #[test]
-fn what_is_no_regular_archive_is_refused() {
+fn irregular_archives_are_refused() {
     let thin = archive_bytes("rcsT", &MEMBERS);
     let whole = archive_bytes("rcs", &MEMBERS);
     let mut pointing_nowhere = whole.clone();

@@ -83,7 +83,7 @@ fn threads_may_use_it_at_the_same_time() {
 }
 
 #[test]
-fn what_cannot_be_read_is_not_kept() {
+fn a_file_that_cannot_be_read_is_not_kept() {
     let cache = ObjectCache::new(1 << 20);
     for name in ["one.o", "two.o"] {
         let error = failure(cache.parse(name, &b"no object"[..])).to_string();
