@@ -19,7 +19,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Takes the lock in these words. No other thread may take it.
+    /// Acquires the lock in these words. No other thread may acquire it.
     ///
     /// # Errors
     ///
@@ -28,7 +28,7 @@ impl Holder {
     /// # Panics
     ///
     /// When the words have less room than a `pthread_mutex_t`.
-    pub(crate) fn take(words: Words) -> Result<Self> {
+    pub(crate) fn acquire(words: Words) -> Result<Self> {
         assert!(size_of::<libc::pthread_mutex_t>() <= words.len() * 8);
         let lock = words[0].as_ptr().cast();
         // SAFETY: the words are writable and aligned, `self` keeps them mapped, and only this process locks them.
@@ -64,14 +64,14 @@ mod tests {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let word = || segment.words()[8].load(Ordering::Acquire);
         let words = segment.view(8..13);
-        std::thread::spawn(move || drop(Holder::take(words).expect("a lock")))
+        std::thread::spawn(move || drop(Holder::acquire(words).expect("a lock")))
             .join()
             .expect("ends");
         assert_eq!(word() & DIED, 0);
         let words = segment.view(8..13);
         // Never joined: such a thread does not tell its joiner that it ends.
         drop(std::thread::spawn(move || {
-            let _holder = Holder::take(words).expect("a lock");
+            let _holder = Holder::acquire(words).expect("a lock");
             exit_thread();
         }));
         let start = std::time::Instant::now();

@@ -50,8 +50,8 @@ pub trait Decode<'a>: Sized {
 /// let mut reader = Reader::new(&[1, 2, 0, 9]);
 /// assert_eq!(u8::decode(&mut reader)?, 1);
 /// assert_eq!(u16::decode(&mut reader)?, 2);
-/// assert_eq!(reader.take(1)?, [9]);
-/// assert!(reader.take(1).is_err());
+/// assert_eq!(reader.read(1)?, [9]);
+/// assert!(reader.read(1).is_err());
 /// # Ok::<(), farcall::Error>(())
 /// ```
 #[derive(Debug)]
@@ -66,13 +66,13 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// Takes the next `count` bytes.
+    /// Reads the next `count` bytes.
     ///
     /// # Errors
     ///
     /// When fewer bytes are left.
     #[inline]
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+    pub fn read(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((taken, rest)) = self.rest.split_at_checked(count) else {
             return Err(self.too_short(count));
         };
@@ -107,7 +107,7 @@ macro_rules! scalar {
             const BYTES_MIN: usize = size_of::<$type>();
             fn decode(reader: &mut Reader<'_>) -> Result<Self> {
                 let mut bytes = [0; size_of::<$type>()];
-                bytes.copy_from_slice(reader.take(size_of::<$type>())?);
+                bytes.copy_from_slice(reader.read(size_of::<$type>())?);
                 Ok(<$type>::from_le_bytes(bytes))
             }
         }
@@ -131,7 +131,7 @@ impl Decode<'_> for String {
     const BYTES_MIN: usize = 8;
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let count = reader.count(1)?;
-        Ok(String::from_utf8_lossy(reader.take(count)?).into_owned())
+        Ok(String::from_utf8_lossy(reader.read(count)?).into_owned())
     }
 }
 
@@ -140,7 +140,7 @@ impl<'a> Decode<'a> for &'a [u8] {
     const BYTES_MIN: usize = 8;
     fn decode(reader: &mut Reader<'a>) -> Result<Self> {
         let count = reader.count(1)?;
-        reader.take(count)
+        reader.read(count)
     }
 }
 

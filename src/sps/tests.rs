@@ -95,10 +95,10 @@ fn sps_output_buffer() {
 #[test]
 fn sps_input_buffer() {
     let mut reader = Reader::new(&[1, 2, 3]);
-    assert_eq!(reader.take(2).expect("there"), [1, 2]);
-    assert!(reader.take(2).is_err(), "one is left");
-    assert_eq!(reader.take(1).expect("a failure takes nothing"), [3]);
-    assert_eq!(reader.take(0).expect("nothing"), [0; 0]);
+    assert_eq!(reader.read(2).expect("there"), [1, 2]);
+    assert!(reader.read(2).is_err(), "one is left");
+    assert_eq!(reader.read(1).expect("a failure takes nothing"), [3]);
+    assert_eq!(reader.read(0).expect("nothing"), [0; 0]);
 }
 
 #[test]

@@ -149,7 +149,7 @@ impl Decode<'_> for Bytes {
     const BYTES_MIN: usize = 8;
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let count = reader.count(1)?;
-        Ok(Bytes(reader.take(count)?.to_vec()))
+        Ok(Bytes(reader.read(count)?.to_vec()))
     }
 }
 

@@ -96,7 +96,7 @@ macro_rules! control_messages {
             /// The message with these fields, of which some are left over if the bytes are too many.
             fn of_fields(letter: u8, fields: &mut &[u8]) -> Option<Self> {
                 match letter {
-                    $($letter => Some(Self::$name $({ $($field: Field::take(fields)?),* })?),)*
+                    $($letter => Some(Self::$name $({ $($field: Field::decode(fields)?),* })?),)*
                     // Letters are bytes; the caller has looked this one up.
                     _ => None,
                 }
@@ -230,8 +230,8 @@ trait Field: Sized {
 
     fn put(&self, bytes: &mut Vec<u8>);
 
-    /// Takes the field from the front; `None` if it is not there.
-    fn take(bytes: &mut &[u8]) -> Option<Self>;
+    /// Decodes the field at the front, and removes it; `None` if it is not there.
+    fn decode(bytes: &mut &[u8]) -> Option<Self>;
 }
 
 impl Field for u64 {
@@ -241,7 +241,7 @@ impl Field for u64 {
         bytes.extend_from_slice(&self.to_le_bytes());
     }
 
-    fn take(bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let (number, rest) = bytes.split_first_chunk()?;
         *bytes = rest;
         Some(Self::from_le_bytes(*number))
@@ -257,13 +257,13 @@ impl Field for Hello {
     }
 
     /// In a message of another version, all behind the version is skipped.
-    fn take(bytes: &mut &[u8]) -> Option<Self> {
-        let version = u64::take(bytes)?;
+    fn decode(bytes: &mut &[u8]) -> Option<Self> {
+        let version = u64::decode(bytes)?;
         if version != VERSION {
             *bytes = &[];
             return Some(Self::new(version, Features::default()));
         }
-        Some(Self::new(version, Features::from_bits(u64::take(bytes)?)))
+        Some(Self::new(version, Features::from_bits(u64::decode(bytes)?)))
     }
 }
 
@@ -276,7 +276,7 @@ impl Field for String {
     }
 
     /// The text as a terminal may print it.
-    fn take(bytes: &mut &[u8]) -> Option<Self> {
+    fn decode(bytes: &mut &[u8]) -> Option<Self> {
         let text = std::mem::take(bytes);
         if text.len() > TEXT_BYTES_MAX {
             return None;

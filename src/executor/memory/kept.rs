@@ -42,7 +42,7 @@ impl KeptPages {
     }
 
     /// Removes pages that are used again or unmapped.
-    pub(super) fn take(&mut self, range: AddrRange) {
+    pub(super) fn remove(&mut self, range: AddrRange) {
         while let Some((&start, &end)) = self.ranges.range(..range.end).next_back() {
             if end <= range.start {
                 break;
@@ -100,7 +100,7 @@ mod tests {
             (0, 100, 0),
             (0, 100, 0),
         ] {
-            kept.take(range(start, end));
+            kept.remove(range(start, end));
             assert_eq!(kept.bytes(), left, "without {start}..{end}");
         }
         assert!(kept.ranges.is_empty());

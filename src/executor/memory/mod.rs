@@ -188,7 +188,7 @@ impl MemoryMap {
         order.sort_unstable_by(|one, other| other.cmp(one));
         for (number, base) in order {
             // Actions run without the lock.
-            let taken = self.state.lock().take(base, number, &mut removed);
+            let taken = self.state.lock().remove_set(base, number, &mut removed);
             match taken {
                 Ok(actions) => dealloc(base, actions, &mut failures),
                 Err(error) => failures.push(error.to_string()),
@@ -295,7 +295,7 @@ impl MemoryMap {
             return Err(Error::invalid("a request without a region that stays"));
         };
         for range in all {
-            state.kept.take(range);
+            state.kept.remove(range);
             state.regions.insert(range.start, Region { end: range.end, set: None });
         }
         state.initialized += 1;
@@ -369,7 +369,9 @@ impl MemoryMap {
         for (number, base) in order {
             let mut removed = RemovedRegions::default();
             // An action may have deinitialized it meanwhile.
-            let Ok(actions) = self.state.lock().take(base, number, &mut removed) else { continue };
+            let Ok(actions) = self.state.lock().remove_set(base, number, &mut removed) else {
+                continue;
+            };
             dealloc(base, actions, failures);
             self.state.lock().free(&removed, &[]);
         }

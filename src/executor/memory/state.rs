@@ -145,7 +145,7 @@ impl State {
                 Stage::Live(actions) if !actions.is_empty() => order.push((set.number, *base)),
                 _ => {
                     let range = AddrRange { start: *base, end: *end };
-                    let taken = removed.take(range, set, slabs, kept);
+                    let taken = removed.remove(range, set, slabs, kept);
                     failures.extend(taken.err().map(|error| error.to_string()));
                 }
             }
@@ -157,7 +157,7 @@ impl State {
     /// # Errors
     ///
     /// If it is not live, or another set has this base by now.
-    pub(super) fn take(
+    pub(super) fn remove_set(
         &mut self,
         base: ExecutorAddr,
         number: u64,
@@ -166,7 +166,7 @@ impl State {
         let Self { slabs, regions, kept, .. } = self;
         match regions.get_mut(&base) {
             Some(Region { end, set: Some(set) }) if set.number == number => {
-                removed.take(AddrRange { start: base, end: *end }, set, slabs, kept)
+                removed.remove(AddrRange { start: base, end: *end }, set, slabs, kept)
             }
             _ => Err(Error::invalid(format!("nothing is initialized at {base} any more"))),
         }
@@ -240,7 +240,7 @@ impl State {
     /// Removes a slab from the records.
     pub(super) fn remove_slab(&mut self, start: ExecutorAddr) -> Option<Slab> {
         let slab = self.slabs.remove(&start)?;
-        self.kept.take(slab.range());
+        self.kept.remove(slab.range());
         Some(slab)
     }
 }
@@ -248,7 +248,7 @@ impl State {
 impl RemovedRegions {
     /// Removes a region set and returns its dealloc actions. `base` is the range of its base region.
     #[inline]
-    fn take(
+    fn remove(
         &mut self,
         base: AddrRange,
         set: &mut RegionSet,

@@ -55,16 +55,16 @@ pub(crate) fn of_main_thread(number: RawFd) -> Option<OwnedFd> {
 ///
 /// If the system refuses: kernels before 5.6 cannot do that.
 pub(crate) fn taken_from_main_thread(number: RawFd) -> Result<OwnedFd> {
-    take(number).map_err(|errno| Error::os("taking a descriptor of the main thread", errno))
+    duplicate(number).map_err(|errno| Error::os("taking a descriptor of the main thread", errno))
 }
 
 /// Why the system refuses [`taken_from_main_thread`], if it does.
 pub(crate) fn refusal_to_take() -> Option<Errno> {
     // No descriptor has this number.
-    take(-1).err().filter(|errno| *errno != Errno::EBADF)
+    duplicate(-1).err().filter(|errno| *errno != Errno::EBADF)
 }
 
-fn take(number: RawFd) -> std::result::Result<OwnedFd, Errno> {
+fn duplicate(number: RawFd) -> std::result::Result<OwnedFd, Errno> {
     let main = child::pidfd(Pid::this())?;
     // SAFETY: pidfd_getfd takes three numbers.
     let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, main.as_raw_fd(), number, 0) };

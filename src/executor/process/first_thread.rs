@@ -39,7 +39,7 @@ thread_local! {
 ///
 /// If the system refuses.
 pub(crate) fn hold(words: Words) -> Result<()> {
-    HOLDER.set(Some(ManuallyDrop::new(Holder::take(words)?)));
+    HOLDER.set(Some(ManuallyDrop::new(Holder::acquire(words)?)));
     Ok(())
 }
 

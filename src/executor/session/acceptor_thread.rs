@@ -59,7 +59,7 @@ impl Acceptor {
             let words =
                 acceptor.first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + HOLDER_WORDS);
             // Without the lock the controller notices the process's end later.
-            let holder = Holder::take(words);
+            let holder = Holder::acquire(words);
             let (socket, is_separate) = descriptors::keep_only(socket);
             if is_separate
                 && data >= 0
@@ -113,9 +113,9 @@ impl Acceptor {
             // [DOORBELL] Acquire: pairs with the Release in `Acceptor::ring`; the requests of the ringing thread are
             // visible.
             let value = doorbell.load(Ordering::Acquire);
-            let told = self.tell(socket);
-            match self.take(session, socket) {
-                Ok(None) if told => {}
+            let all_sent = self.send_waiting(socket);
+            match self.receive_arrived(session, socket) {
+                Ok(None) if all_sent => {}
                 Ok(None) => {
                     // The socket has no room, and no thread rings when it has.
                     std::thread::sleep(Duration::from_millis(1));
@@ -134,7 +134,7 @@ impl Acceptor {
     }
 
     /// Sends the messages and requests of other threads. False if the socket has no room for all of them.
-    fn tell(&self, socket: &OwnedFd) -> bool {
+    fn send_waiting(&self, socket: &OwnedFd) -> bool {
         let send = |message: &ControlMessage| {
             control::send(socket.as_fd(), message, &[], Deadline::now()).is_ok()
         };
@@ -156,7 +156,7 @@ impl Acceptor {
     }
 
     /// Receives what has arrived over the socket. `None` if more may come.
-    fn take(&self, session: &Instance, socket: &OwnedFd) -> Result<Option<End>> {
+    fn receive_arrived(&self, session: &Instance, socket: &OwnedFd) -> Result<Option<End>> {
         loop {
             let Received { message, files } =
                 match control::receive(socket.as_fd(), Deadline::now()) {

@@ -74,5 +74,5 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
 /// Takes the robust lock that tells the controller of this thread's end. If the system refuses, the controller
 /// notices only the process's end.
 fn hold(segment: &Arc<Segment>, word: usize) -> Option<Holder> {
-    Holder::take(segment.view(word..word + HOLDER_WORDS)).ok()
+    Holder::acquire(segment.view(word..word + HOLDER_WORDS)).ok()
 }

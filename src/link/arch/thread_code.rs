@@ -145,12 +145,12 @@ const AT_END_OF_FIELD: i64 = -4;
 ///
 /// # Errors
 /// The code around a relocation is not what the processor supplement prescribes for it; says what is wrong.
-pub(crate) fn settle(
+pub(crate) fn accept(
     code: &[u8],
     edges: Vec<Edge>,
     is_tls_get_addr: impl Fn(&Edge) -> bool,
 ) -> Result<Vec<Edge>, (Edge, &'static str)> {
-    let mut settled = Vec::with_capacity(edges.len());
+    let mut accepted = Vec::with_capacity(edges.len());
     let mut edges = edges.into_iter();
     while let Some(mut edge) = edges.next() {
         match edge.kind.formula {
@@ -172,12 +172,12 @@ pub(crate) fn settle(
             }
             _ => {}
         }
-        settled.push(edge);
+        accepted.push(edge);
     }
-    Ok(settled)
+    Ok(accepted)
 }
 
-/// Rewrites the code around an edge that [`settle`] accepted. `offset` is the distance of the symbol from the thread pointer, and fits
+/// Rewrites the code around an edge that [`accept`] accepted. `offset` is the distance of the symbol from the thread pointer, and fits
 /// 32 bits. Returns whether the code was rewritten.
 pub(crate) fn rewrite(code: &mut [u8], edge: &Edge, model: ThreadModel, offset: u64) -> bool {
     if let Some((form, start)) = form_of(code, edge, model) {
@@ -197,7 +197,7 @@ pub(crate) fn rewrite(code: &mut [u8], edge: &Edge, model: ThreadModel, offset: 
     true
 }
 
-/// Makes the code around an edge that [`settle`] accepted find a dynamic thread-local. `place` is the address of the edge's
+/// Makes the code around an edge that [`accept`] accepted find a dynamic thread-local. `place` is the address of the edge's
 /// field. `descriptor` is the address of the thread-local's descriptor, and `stub` the address of the stub of the executor's
 /// function. Returns whether all distances fit.
 pub(crate) fn make_dynamic(

@@ -146,7 +146,7 @@ impl ExecutionSession {
     ) -> Result<SymbolMap> {
         let waiter = Arc::new(Waiter { result: Mutex::new(None), came: Condvar::new() });
         let told = Arc::clone(&waiter);
-        let callback = Callback::new(move |result| told.tell(result), true);
+        let callback = Callback::new(move |result| told.complete(result), true);
         self.start(kind, order, names, Finish::Symbols(required, callback));
         waiter.wait(|| self.0.dispatch.is_in_the_way())
     }
@@ -266,7 +266,7 @@ struct Waiter {
 }
 
 impl Waiter {
-    fn tell(&self, result: Result<SymbolMap>) {
+    fn complete(&self, result: Result<SymbolMap>) {
         *self.result.lock() = Some(result);
         self.came.notify_all();
     }

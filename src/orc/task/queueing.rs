@@ -69,13 +69,13 @@ impl Queueing {
     /// Waits for a task and takes the oldest one. `None` when the queue is empty and no task will come.
     #[must_use = "a task that is dropped is not done"]
     pub fn take_first_in(&self) -> Option<Task> {
-        self.take(VecDeque::pop_front)
+        self.pop(VecDeque::pop_front)
     }
 
     /// Waits for a task and takes the newest one. `None` when the queue is empty and no task will come.
     #[must_use = "a task that is dropped is not done"]
     pub fn take_last_in(&self) -> Option<Task> {
-        self.take(VecDeque::pop_back)
+        self.pop(VecDeque::pop_back)
     }
 
     /// Runs tasks, the oldest first, until none waits, including tasks that are dispatched meanwhile. Returns their number.
@@ -94,7 +94,7 @@ impl Queueing {
         self.changed.notify_all();
     }
 
-    fn take(&self, end: End) -> Option<Task> {
+    fn pop(&self, end: End) -> Option<Task> {
         let mut state = self.state.lock();
         loop {
             if let Some(task) = end(&mut state.tasks) {

@@ -86,7 +86,7 @@ pub(crate) fn receive(
     deadline: Deadline,
 ) -> Result<Option<Received>> {
     loop {
-        match take(socket, bytes, FDS_MAX) {
+        match receive_one(socket, bytes, FDS_MAX) {
             Err(Errno::EAGAIN) if deadline.has_passed() => {
                 return Err(Error::timeout("nothing has come over the socket"));
             }
@@ -97,9 +97,13 @@ pub(crate) fn receive(
     }
 }
 
-/// Takes a message with up to `fds_max` descriptors, at most [`FDS_MAX`]. The kernel discards others. Never waits. `None` when the peer
+/// Receives a message with up to `fds_max` descriptors, at most [`FDS_MAX`]. The kernel discards others. Never waits. `None` when the peer
 /// closed its end.
-fn take(socket: BorrowedFd<'_>, bytes: &mut [u8], fds_max: usize) -> nix::Result<Option<Received>> {
+fn receive_one(
+    socket: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    fds_max: usize,
+) -> nix::Result<Option<Received>> {
     // An array of words, since the headers in it are aligned to words.
     let mut space = [0_u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -201,7 +205,7 @@ pub(crate) enum Heard {
 ///
 /// When the system refuses.
 pub(crate) fn hear(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> Result<Heard> {
-    match take(socket, bytes, 0) {
+    match receive_one(socket, bytes, 0) {
         Err(Errno::EAGAIN) => Ok(Heard::Nothing),
         Err(errno) => Err(Error::os("receiving a message", errno)),
         Ok(None) => Ok(Heard::End),

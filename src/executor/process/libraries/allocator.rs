@@ -187,7 +187,7 @@ unsafe fn program<F: Copy>(function: &AtomicU64) -> Option<F> {
 
 /// Frees a block. A function with fewer parameters ignores the others.
 unsafe extern "C" fn release<const INDEX: usize>(block: *mut c_void, second: usize, third: usize) {
-    if earlier().take(block as u64) {
+    if earlier().release(block as u64) {
         // SAFETY: the block is the C library's, and the caller's no more.
         return unsafe { libc::free(block) };
     }
@@ -265,7 +265,7 @@ unsafe fn moved(block: *mut c_void, bytes: usize) -> *mut c_void {
     let count = old_bytes.min(bytes);
     // SAFETY: both blocks have this many bytes, and are apart.
     unsafe { new.cast::<u8>().copy_from_nonoverlapping(block.cast::<u8>(), count) };
-    if earlier().take(block as u64) {
+    if earlier().release(block as u64) {
         // SAFETY: the caller vouches for the block.
         unsafe { libc::free(block) };
     }

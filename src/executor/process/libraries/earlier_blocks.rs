@@ -117,7 +117,7 @@ impl EarlierBlocks {
     }
 
     /// The same for a block that its owner gives back: its memory may belong to another allocator from now on.
-    pub(super) fn take(&self, block: u64) -> bool {
+    pub(super) fn release(&self, block: u64) -> bool {
         if self.heap.contains(&block) {
             return true;
         }
@@ -353,8 +353,8 @@ mod tests {
                 let later = aligned(16, 300_000);
                 assert!(!earlier.has(address(later)), "it came later");
                 for block in blocks {
-                    assert!(earlier.take(address(block)));
-                    assert!(!earlier.take(address(block)), "only once");
+                    assert!(earlier.release(address(block)));
+                    assert!(!earlier.release(address(block)), "only once");
                     assert!(!earlier.has(address(block)));
                     // SAFETY: it is a block of the C library, and nothing uses it.
                     unsafe { libc::free(block) };
@@ -375,10 +375,10 @@ mod tests {
                 let header = std::ptr::with_exposed_provenance_mut::<u64>(block.addr() - 8);
                 // SAFETY: the header of the block is mapped, and is restored.
                 let old = unsafe { header.replace(0x6d61_726b) };
-                assert!(!earlier.has(address(block)) && !earlier.take(address(block)));
+                assert!(!earlier.has(address(block)) && !earlier.release(address(block)));
                 // SAFETY: as above.
                 unsafe { header.write(old) };
-                assert!(earlier.take(address(block)));
+                assert!(earlier.release(address(block)));
             },
         );
     }
@@ -423,7 +423,7 @@ mod tests {
                 let blocks: Vec<_> = blocks.chain(of_thread()).collect();
                 let earlier = EarlierBlocks::find().expect("all are found");
                 for block in blocks {
-                    assert!(earlier.has(block) && earlier.take(block), "{block:#x}");
+                    assert!(earlier.has(block) && earlier.release(block), "{block:#x}");
                 }
             },
         );

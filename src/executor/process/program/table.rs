@@ -107,12 +107,12 @@ impl Programs {
 
     /// Removes the newest exit handler of a program, or of all, and returns it.
     pub(super) fn take_handler(&mut self, handle: Option<ExecutorAddr>) -> Option<Handler> {
-        self.handlers.take(handle).map(|(_, handler)| handler)
+        self.handlers.pop(handle).map(|(_, handler)| handler)
     }
 
     /// Marks the part of a program, or of all, that was initialized last as not initialized. Returns its finalizers.
     pub(super) fn finalize(&mut self, handle: Option<ExecutorAddr>) -> Option<AddrRange> {
-        let (handle, finalizers) = self.finalizers.take(handle)?;
+        let (handle, finalizers) = self.finalizers.pop(handle)?;
         if let Some(program) = self.programs.get_mut(&handle) {
             program.initialized -= 1;
         }
@@ -141,7 +141,7 @@ impl<T> Newest<T> {
     }
 
     /// Removes the newest entry, of one owner or of all.
-    fn take(&mut self, owner: Option<ExecutorAddr>) -> Option<(ExecutorAddr, T)> {
+    fn pop(&mut self, owner: Option<ExecutorAddr>) -> Option<(ExecutorAddr, T)> {
         let key = match owner {
             Some(owner) => *self.entries.range((owner, 0)..=(owner, u64::MAX)).next_back()?.0,
             None => self.owners.last_key_value().map(|(number, owner)| (*owner, *number))?,
@@ -151,7 +151,7 @@ impl<T> Newest<T> {
     }
 
     fn discard(&mut self, owner: ExecutorAddr) {
-        while self.take(Some(owner)).is_some() {}
+        while self.pop(Some(owner)).is_some() {}
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
         finalizers: Vec<(ExecutorAddr, AddrRange)>,
     }
 
-    fn take<T>(
+    fn pop<T>(
         list: &mut Vec<(ExecutorAddr, T)>,
         wanted: Option<ExecutorAddr>,
     ) -> Option<(ExecutorAddr, T)> {
@@ -237,10 +237,10 @@ mod tests {
                 }
                 11..13 => {
                     let taken = table.take_handler(wanted).map(|one| (one.function, one.argument));
-                    assert_eq!(taken, take(&mut model.handlers, wanted));
+                    assert_eq!(taken, pop(&mut model.handlers, wanted));
                 }
                 13..15 => {
-                    let expected = take(&mut model.finalizers, wanted);
+                    let expected = pop(&mut model.finalizers, wanted);
                     if let Some((owner, _)) = expected {
                         let owner = handles.iter().position(|one| *one == owner).expect("known");
                         model.initialized[owner] -= 1;

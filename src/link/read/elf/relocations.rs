@@ -154,7 +154,7 @@ impl Reader<'_> {
             let is_tls_get_addr = |edge: &Edge| {
                 symbol(edge).is_global && self.text(symbol(edge).name) == "__tls_get_addr"
             };
-            let own = thread_code::settle(code, own, is_tls_get_addr).map_err(|(edge, what)| {
+            let own = thread_code::accept(code, own, is_tls_get_addr).map_err(|(edge, what)| {
                 let (name, symbol) = (edge.kind.name, self.text(symbol(&edge).name));
                 at(format!("offset {:#x}: {name} against `{symbol}`: {what}", edge.offset))
             })?;

@@ -30,10 +30,10 @@ fn the_first_weak_definition_stays() {
         assert_eq!(second_asked.discarded(), ["main:foo"]);
         let told = world.look_for(SymbolState::Resolved, &["foo", "bar"]);
         first_asked
-            .take()
+            .responsibility()
             .notify_resolved(&[("foo".into(), flagged(1, STRONG | flags))].into())
             .expect("resolved");
-        let mut second = second_asked.take();
+        let mut second = second_asked.responsibility();
         assert_eq!(second.symbols().len(), 1, "it has lost foo");
         second.notify_resolved(&map(&[("bar", 2)])).expect("resolved");
         assert_eq!(told.address("foo"), 1);
@@ -64,7 +64,7 @@ fn a_strong_definition_overrides_an_unsearched_weak_one() {
     assert_eq!(world.dylib.lookup("foo").expect("found").address.get(), 1);
     assert!(!asked.is_asked());
     let _told = world.look_for(SymbolState::Ready, &["bar"]);
-    assert_eq!(asked.take().symbols().len(), 1);
+    assert_eq!(asked.responsibility().symbols().len(), 1);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn removing_names() {
     assert_eq!(error.symbols(), ["bar"]);
     assert_eq!(world.dylib.state_of("bar"), Some(SymbolState::Materializing));
     // A failed symbol may be taken out.
-    drop(asked.take());
+    drop(asked.responsibility());
     world.dylib.remove(["bar"]).expect("it has failed");
 }
 
@@ -148,11 +148,11 @@ fn an_alias_has_its_aliasees_address_and_readiness() {
     let asked = world.define(&["foo"]);
     world.dylib.define_aliases(aliases(&[("bar", "foo"), ("chained", "bar")])).expect("defined");
     let told = world.look_for(SymbolState::Ready, &["chained", "bar"]);
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     foo.notify_resolved(&map(&[("foo", 5)])).expect("resolved");
     assert!(told.is_nothing());
     foo.notify_emitted(&[]).expect("emitted");
-    let found = told.take().expect("found");
+    let found = told.result().expect("found");
     assert_eq!((found["bar"].address, found["chained"].address), (at(5).address, at(5).address));
 }
 

@@ -22,7 +22,7 @@ fn generator(asked: &Arc<Mutex<Vec<String>>>) -> impl DefinitionGenerator + use<
 struct Later(Arc<Mutex<Vec<GeneratorRequest>>>);
 
 impl Later {
-    fn take(&self) -> GeneratorRequest {
+    fn request(&self) -> GeneratorRequest {
         let mut requests = self.0.lock().unwrap();
         assert_eq!(requests.len(), 1, "one lookup at a time");
         requests.pop().unwrap()
@@ -67,7 +67,7 @@ fn names_of_an_earlier_dylib_are_not_generated() {
     other.add_generator(generator(&asked)).expect("added");
     world.dylib.define_absolute([("gen1", at(1))]).expect("defined");
     let order = vec![(world.dylib.clone(), ALL), (other, ALL)];
-    let told = world.look_in(order, SymbolState::Ready, &["gen1", "gen2"]).take().expect("found");
+    let told = world.look_in(order, SymbolState::Ready, &["gen1", "gen2"]).result().expect("found");
     assert_eq!((told["gen1"].address.get(), told["gen2"].address.get()), (1, 9));
     assert_eq!(*asked.lock().unwrap(), ["gen2"]);
 }
@@ -78,7 +78,7 @@ fn a_generator_may_suspend_the_lookup() {
     let later = Later::default();
     world.dylib.add_generator(later.clone()).expect("added");
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    let request = later.take();
+    let request = later.request();
     assert!(told.is_nothing());
     assert_eq!((request.dylib(), request.kind()), (&world.dylib, LookupKind::Static));
     assert_eq!(request.names(), [("foo".into(), SymbolLookupFlags::Required)]);
@@ -97,12 +97,12 @@ fn one_lookup_at_a_time_uses_a_generator() {
     let later = Later::default();
     world.dylib.add_generator(later.clone()).expect("added");
     let told = [["a"], ["b"], ["a"]].map(|names| world.look_for(SymbolState::Ready, &names));
-    let request = later.take();
+    let request = later.request();
     assert_eq!(&*request.names()[0].0, "a");
     request.dylib().define_absolute([("a", at(1))]).expect("defined");
     request.done(Ok(()));
     assert_eq!(told[0].address("a"), 1);
-    let request = later.take();
+    let request = later.request();
     assert_eq!(&*request.names()[0].0, "b");
     request.done(Ok(()));
     assert_eq!(told[1].error().symbols(), ["b"]);
@@ -116,10 +116,10 @@ fn errors_of_generators_fail_the_lookup() {
     let later = Later::default();
     world.dylib.add_generator(later.clone()).expect("added");
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    later.take().done(Err(Error::invalid("no archive")));
+    later.request().done(Err(Error::invalid("no archive")));
     assert_eq!(told.error().to_string(), "no archive");
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    drop(later.take());
+    drop(later.request());
     assert!(told.error().to_string().contains("dropped a request"));
 }
 
@@ -175,6 +175,6 @@ fn a_lookup_at_a_generator_fails_when_the_dylib_is_removed() {
     world.session.remove_dylib(&world.dylib).expect("removed");
     assert!(told[1].error().kind() == ErrorKind::DylibDefunct);
     assert!(told[0].is_nothing(), "its generator has not answered");
-    later.take().done(Ok(()));
+    later.request().done(Ok(()));
     assert!(told[0].error().kind() == ErrorKind::DylibDefunct);
 }

@@ -13,7 +13,7 @@ fn basic_successful_lookup() {
     let resolved = world.look_for(SymbolState::Resolved, &["foo"]);
     let ready = world.look_for(SymbolState::Ready, &["foo"]);
     assert_eq!(world.dylib.state_of("foo"), Some(SymbolState::Materializing));
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     assert!(resolved.is_nothing() && ready.is_nothing());
     foo.notify_resolved(&map(&[("foo", 1)])).expect("resolved");
     assert_eq!(world.dylib.state_of("foo"), Some(SymbolState::Resolved));
@@ -29,7 +29,7 @@ fn a_unit_is_asked_once_for_all_of_its_names() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let _first = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut both = asked.take();
+    let mut both = asked.responsibility();
     let second = world.look_for(SymbolState::Ready, &["bar"]);
     assert!(!asked.is_asked());
     both.notify_resolved(&map(&[("foo", 1), ("bar", 2)])).expect("resolved");
@@ -127,8 +127,8 @@ fn side_effects_only_symbols_run_their_unit_without_result() {
     let order = vec![(world.dylib.clone(), ALL)];
     let callback = move |found| noted.0.lock().unwrap().push(found);
     world.session.lookup_async(LookupKind::Static, order, names, SymbolState::Ready, callback);
-    asked.take().notify_emitted(&[]).expect("it needs no address");
-    assert!(told.take().expect("it ran").is_empty());
+    asked.responsibility().notify_emitted(&[]).expect("it needs no address");
+    assert!(told.result().expect("it ran").is_empty());
 }
 
 #[test]
@@ -153,17 +153,17 @@ fn a_lookup_waits_for_all_of_its_names() {
     let told = world.look_for(SymbolState::Ready, &["foo", "bar"]);
     for (asked, name, address) in [(foo, "foo", 1), (bar, "bar", 2)] {
         assert!(told.is_nothing());
-        let mut one = asked.take();
+        let mut one = asked.responsibility();
         one.notify_resolved(&map(&[(name, address)])).expect("resolved");
         one.notify_emitted(&[]).expect("emitted");
     }
-    assert_eq!(told.take().expect("found").len(), 2);
+    assert_eq!(told.result().expect("found").len(), 2);
 }
 
 #[test]
 fn a_lookup_of_nothing_completes() {
     let world = World::new();
-    assert!(world.look_for(SymbolState::Ready, &[]).take().expect("no error").is_empty());
+    assert!(world.look_for(SymbolState::Ready, &[]).result().expect("no error").is_empty());
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn lookups_of_what_has_failed_fail_and_the_symbol_stays() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let first = world.look_for(SymbolState::Resolved, &["foo"]);
-    asked.take().fail(Error::invalid("it does not compile"));
+    asked.responsibility().fail(Error::invalid("it does not compile"));
     for told in [first, world.look_for(SymbolState::Ready, &["bar"])] {
         let error = told.error();
         assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
@@ -199,7 +199,7 @@ fn a_blocking_lookup_waits_for_another_thread() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let _started = world.look_for(SymbolState::Resolved, &["foo"]);
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     let barrier = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -79,18 +79,18 @@ impl Told {
         self.0.lock().unwrap().is_empty()
     }
 
-    fn take(&self) -> Result<SymbolMap> {
+    fn result(&self) -> Result<SymbolMap> {
         let mut told = self.0.lock().unwrap();
         assert_eq!(told.len(), 1, "told once");
         told.pop().unwrap()
     }
 
     fn address(&self, name: &str) -> u64 {
-        self.take().expect("found")[name].address.get()
+        self.result().expect("found")[name].address.get()
     }
 
     fn error(&self) -> Error {
-        self.take().expect_err("failed")
+        self.result().expect_err("failed")
     }
 }
 
@@ -106,7 +106,7 @@ impl Asked {
         self.responsibility.lock().unwrap().is_some()
     }
 
-    fn take(&self) -> MaterializationResponsibility {
+    fn responsibility(&self) -> MaterializationResponsibility {
         self.responsibility.lock().unwrap().take().expect("it was asked")
     }
 

@@ -64,7 +64,7 @@ impl Model {
     }
 
     /// The symbols that have become ready, and the failed ones.
-    fn settle(&mut self) -> (BTreeSet<usize>, BTreeSet<usize>) {
+    fn outcome(&mut self) -> (BTreeSet<usize>, BTreeSet<usize>) {
         let failed = self.reach(|fate| *fate == Fate::Failed);
         let failed: BTreeSet<usize> =
             failed.into_iter().filter(|node| matches!(self.0[*node], Fate::Waiting(_))).collect();
@@ -124,13 +124,13 @@ fn agree(steps: &[Step], planted: Planted) -> Result<(), TestCaseError> {
                 let groups: Vec<usize> = bits.iter().filter(waiting).copied().collect();
                 let own = &numbers(&failed) - &bits;
                 bits.iter().for_each(|node| model.0[*node] = Fate::Failed);
-                let (ready, others) = model.settle();
+                let (ready, others) = model.outcome();
                 prop_assert!(ready.is_empty());
                 prop_assert_eq!(own, others, "with {:?} of {:?}", groups, model.0);
                 continue;
             }
         };
-        let (model_ready, model_failed) = model.settle();
+        let (model_ready, model_failed) = model.outcome();
         let (ready_set, failed_set) = (numbers(&ready), numbers(&failed));
         let counts = (ready_set.len(), failed_set.len());
         prop_assert_eq!((ready_set, failed_set), (model_ready, model_failed));

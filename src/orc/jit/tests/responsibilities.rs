@@ -8,7 +8,7 @@ fn promised_symbols_are_resolved_before_they_are_emitted() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut both = asked.take();
+    let mut both = asked.responsibility();
     both.notify_resolved(&map(&[("foo", 1)])).expect("some of them");
     let error = both.notify_emitted(&[]).expect_err("bar has no address");
     assert!(error.kind() == ErrorKind::MissingSymbolDefinitions, "{error}");
@@ -22,7 +22,7 @@ fn symbols_that_were_not_promised_are_refused() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     let error = foo.notify_resolved(&map(&[("foo", 1), ("more", 2)])).expect_err("more");
     assert!(error.kind() == ErrorKind::UnexpectedSymbolDefinitions, "{error}");
     assert_eq!(error.symbols(), ["more"]);
@@ -41,7 +41,7 @@ fn flags_have_to_be_those_promised_but_for_weak_and_common() {
     let (foo, asked) = unit(with_flags(&[("foo", exported | SymbolFlags::WEAK)]));
     world.dylib.define(foo).expect("defined");
     let _told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     let callable = Symbol { flags: exported | SymbolFlags::CALLABLE, ..at(1) };
     assert!(foo.notify_resolved(&[("foo".into(), callable)].into()).is_err());
     foo.notify_resolved(&[("foo".into(), at(1))].into()).expect("strong now");
@@ -53,7 +53,7 @@ fn dropping_a_responsibility_fails_it() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    drop(asked.take());
+    drop(asked.responsibility());
     let error = told.error();
     assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     assert_eq!(world.reported.lock().unwrap().len(), 1);
@@ -64,16 +64,16 @@ fn a_symbol_is_ready_when_all_that_it_reaches_is_emitted() {
     let world = World::new();
     let (a, b, c) = (world.define(&["a"]), world.define(&["b"]), world.define(&["c"]));
     let told = world.look_for(SymbolState::Ready, &["a"]);
-    let mut a = a.take();
+    let mut a = a.responsibility();
     a.notify_resolved(&map(&[("a", 1)])).expect("resolved");
     a.notify_emitted(&[group(&["a"], &world.dylib, &["b"])]).expect("emitted");
     assert_eq!(world.dylib.state_of("a"), Some(SymbolState::Emitted));
     // Its dependencies are started, if no lookup has asked for them.
-    let mut b = b.take();
+    let mut b = b.responsibility();
     b.notify_resolved(&map(&[("b", 2)])).expect("resolved");
     b.notify_emitted(&[group(&["b"], &world.dylib, &["a", "c"])]).expect("emitted");
     assert!(told.is_nothing());
-    let mut c = c.take();
+    let mut c = c.responsibility();
     c.notify_resolved(&map(&[("c", 3)])).expect("resolved");
     assert!(told.is_nothing());
     c.notify_emitted(&[]).expect("emitted");
@@ -88,7 +88,7 @@ fn names_in_no_group_depend_on_nothing() {
     let _other = world.define(&["other"]);
     let bar = world.look_for(SymbolState::Ready, &["bar"]);
     let foo = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut both = both.take();
+    let mut both = both.responsibility();
     both.notify_resolved(&map(&[("foo", 1), ("bar", 2)])).expect("resolved");
     both.notify_emitted(&[group(&["foo"], &world.dylib, &["other"])]).expect("emitted");
     assert_eq!(bar.address("bar"), 2);
@@ -103,10 +103,10 @@ fn failure_takes_along_everything_that_waits_for_it() {
     let (unit, bar) = unit(Interface::exporting(["bar"]));
     other.define(unit).expect("defined");
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut foo = foo.take();
+    let mut foo = foo.responsibility();
     foo.notify_resolved(&map(&[("foo", 1)])).expect("resolved");
     foo.notify_emitted(&[group(&["foo"], &other, &["bar"])]).expect("emitted");
-    bar.take().fail(Error::invalid("no"));
+    bar.responsibility().fail(Error::invalid("no"));
     let error = told.error();
     assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     assert_eq!(error.symbols(), ["bar", "foo"]);
@@ -118,12 +118,12 @@ fn dependants_of_failed_or_removed_symbols_fail() {
     let world = World::new();
     let failed = world.define(&["failed"]);
     let _told = world.look_for(SymbolState::Ready, &["failed"]);
-    drop(failed.take());
+    drop(failed.responsibility());
     for on in ["failed", "gone"] {
         let name = format!("depends on {on}");
         let asked = world.define(&[&name]);
         let told = world.look_for(SymbolState::Ready, &[&name]);
-        let mut one = asked.take();
+        let mut one = asked.responsibility();
         one.notify_resolved(&map(&[(&name, 1)])).expect("resolved");
         let emitted = one.notify_emitted(&[group(&[&name], &world.dylib, &[on])]);
         let error = emitted.expect_err("its dependency has failed");
@@ -141,16 +141,16 @@ fn an_emission_says_which_of_its_symbols_have_failed() {
     let both = world.define(&["one", "other"]);
     let told =
         ["good", "bad", "one", "other"].map(|name| world.look_for(SymbolState::Ready, &[name]));
-    drop(bad.take());
+    drop(bad.responsibility());
     let reported = world.reported.lock().unwrap().len();
-    let mut both = both.take();
+    let mut both = both.responsibility();
     both.notify_resolved(&map(&[("one", 1), ("other", 2)])).expect("resolved");
     let groups =
         [group(&["one"], &world.dylib, &["good"]), group(&["other"], &world.dylib, &["bad"])];
     let error = both.notify_emitted(&groups).expect_err("one of them");
     assert_eq!(error.symbols(), ["other"]);
     assert_eq!(world.reported.lock().unwrap().len(), reported, "it was told when bad failed");
-    let mut good = good.take();
+    let mut good = good.responsibility();
     good.notify_resolved(&map(&[("good", 3)])).expect("resolved");
     good.notify_emitted(&[]).expect("emitted");
     assert_eq!((told[0].address("good"), told[2].address("one")), (3, 1));
@@ -167,7 +167,7 @@ fn names_can_be_claimed_later() {
     let (weak, _asked) = unit(with_flags(&[("weak", SymbolFlags::EXPORTED)]));
     world.dylib.define(weak).expect("defined");
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     let weak = SymbolFlags::EXPORTED | SymbolFlags::WEAK;
     let symbols = with_flags(&[("new", SymbolFlags::EXPORTED), ("weak", weak)]).symbols;
     let claimed = foo.define_materializing(symbols).expect("no strong duplicate");
@@ -188,7 +188,7 @@ fn nothing_can_be_claimed_for_a_tracker_that_is_defunct() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let _told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     world.dylib.clear().expect("cleared");
     let error = foo.define_materializing(Interface::exporting(["new"]).symbols).expect_err("gone");
     assert!(error.kind() == ErrorKind::TrackerDefunct, "{error}");
@@ -200,7 +200,7 @@ fn a_defunct_tracker_takes_nothing_back_and_splits_nothing_off() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let _told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut both = asked.take();
+    let mut both = asked.responsibility();
     world.dylib.clear().expect("cleared");
     let (rest, rest_asked) = unit(Interface::exporting(["bar"]));
     assert!(both.replace(rest).expect_err("gone").kind() == ErrorKind::TrackerDefunct);
@@ -217,7 +217,7 @@ fn a_replaced_unit_is_asked_for_again_at_a_lookup() {
     let world = World::new();
     let asked = world.define(&["foo", "bar"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut both = asked.take();
+    let mut both = asked.responsibility();
     assert_eq!(both.requested_symbols(), ["foo".into()].into());
     let (rest, rest_asked) = unit(Interface::exporting(["bar"]));
     both.replace(rest).expect("replaced");
@@ -227,7 +227,7 @@ fn a_replaced_unit_is_asked_for_again_at_a_lookup() {
     assert_eq!(told.address("foo"), 1);
     assert!(!rest_asked.is_asked());
     let told = world.look_for(SymbolState::Ready, &["bar"]);
-    let mut bar = rest_asked.take();
+    let mut bar = rest_asked.responsibility();
     bar.notify_resolved(&map(&[("bar", 2)])).expect("resolved");
     bar.notify_emitted(&[]).expect("emitted");
     assert_eq!(told.address("bar"), 2);
@@ -238,12 +238,12 @@ fn a_unit_replaced_during_a_lookup_is_asked_for_at_once() {
     let world = World::new();
     let asked = world.define(&["foo"]);
     let told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut foo = asked.take();
+    let mut foo = asked.responsibility();
     let (again, again_asked) = unit(Interface::exporting(["foo"]));
     foo.replace(again).expect("replaced");
     drop(foo);
     assert!(told.is_nothing(), "it owes nothing any more");
-    let mut foo = again_asked.take();
+    let mut foo = again_asked.responsibility();
     foo.notify_resolved(&map(&[("foo", 1)])).expect("resolved");
     let (late, _asked) = unit(Interface::exporting(["foo"]));
     assert!(foo.replace(late).is_err(), "it has an address");
@@ -260,7 +260,7 @@ fn names_can_be_delegated() {
         world.look_for(SymbolState::Ready, &["foo"]),
         world.look_for(SymbolState::Ready, &["bar"]),
     );
-    let mut rest = asked.take();
+    let mut rest = asked.responsibility();
     assert!(
         rest.delegate(["other"]).expect_err("not owed").kind()
             == ErrorKind::UnexpectedSymbolDefinitions
@@ -283,7 +283,7 @@ fn the_initializer_goes_with_its_name() {
     let (unit, asked) = unit(interface);
     world.dylib.define(unit).expect("defined");
     let _told = world.look_for(SymbolState::Ready, &["foo"]);
-    let mut both = asked.take();
+    let mut both = asked.responsibility();
     assert_eq!(both.initializer().map(|name| &**name), Some("init"));
     let part = both.delegate(["init"]).expect("delegated");
     assert_eq!((both.initializer(), part.initializer().is_some()), (None, true));

@@ -26,7 +26,7 @@ fn a_dylib_that_was_removed_is_defunct() {
     let told = world.look_for(SymbolState::Ready, &["foo"]);
     world.session.remove_dylib(&world.dylib).expect("removed");
     assert!(told.error().kind() == ErrorKind::FailedToMaterialize);
-    drop(asked.take());
+    drop(asked.responsibility());
     assert!(tracker.is_defunct());
     let (bar, _asked) = unit(Interface::exporting(["bar"]));
     for outcome in [
@@ -52,13 +52,13 @@ fn the_error_reporter_receives_every_failure() {
         let _told = world.look_for(SymbolState::Ready, &[name]);
         asked
     });
-    first.take().fail(Error::invalid("why not"));
+    first.responsibility().fail(Error::invalid("why not"));
     world.session.report_error(&Error::invalid("by hand"));
     assert_eq!(*world.reported.lock().unwrap(), ["why not", "by hand"]);
     let others: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = Arc::clone(&others);
     world.session.set_error_reporter(move |error| noted.lock().unwrap().push(error.to_string()));
-    second.take().fail(Error::invalid("why then"));
+    second.responsibility().fail(Error::invalid("why then"));
     assert_eq!(*others.lock().unwrap(), ["why then"]);
     assert_eq!(world.reported.lock().unwrap().len(), 2);
 }
@@ -96,7 +96,7 @@ fn each_mistake_has_a_kind_of_its_own() {
     let given = |name: &str| {
         let asked = world.define(&[name]);
         let _told = world.look_for(SymbolState::Resolved, &[name]);
-        asked.take()
+        asked.responsibility()
     };
     let busy = given("busy");
     let mut unexpected = given("unexpected");
@@ -161,7 +161,7 @@ fn the_end_removes_dylibs_in_reverse_order_of_creation() {
     world.session.end_session().expect("ended");
     assert_eq!(*order.lock().unwrap(), ["b", "z", "a", "main"]);
     assert!(told.error().kind() == ErrorKind::FailedToMaterialize);
-    drop(asked.take());
+    drop(asked.responsibility());
     assert!(
         world.session.create_dylib("late").expect_err("over").kind() == ErrorKind::DylibDefunct
     );

@@ -234,7 +234,7 @@ fn removal_fails_lookups_that_wait_and_what_depends_on_it() {
     world.dylib.define_with(&tracker, foo).expect("defined");
     let bar = world.define(&["bar"]);
     let told = [["foo"], ["bar"]].map(|names| world.look_for(SymbolState::Ready, &names));
-    let mut bar = bar.take();
+    let mut bar = bar.responsibility();
     bar.notify_resolved(&map(&[("bar", 1)])).expect("resolved");
     bar.notify_emitted(&[group(&["bar"], &world.dylib, &["foo"])]).expect("emitted");
     tracker.remove().expect("removed");
@@ -243,7 +243,7 @@ fn removal_fails_lookups_that_wait_and_what_depends_on_it() {
         assert!(error.kind() == ErrorKind::FailedToMaterialize, "{error}");
     }
     // It comes back, and owes nothing any more.
-    let mut foo = foo_asked.take();
+    let mut foo = foo_asked.responsibility();
     let error = foo.notify_resolved(&map(&[("foo", 2)])).expect_err("gone");
     assert!(error.kind() == ErrorKind::TrackerDefunct, "{error}");
     foo.fail(error);
@@ -263,12 +263,12 @@ fn a_ready_symbol_stays_ready_without_its_dependencies() {
     world.dylib.define_with(&tracker, foo).expect("defined");
     let bar_asked = world.define(&["bar"]);
     let told = world.look_for(SymbolState::Ready, &["foo", "bar"]);
-    let (mut foo, mut bar) = (foo_asked.take(), bar_asked.take());
+    let (mut foo, mut bar) = (foo_asked.responsibility(), bar_asked.responsibility());
     foo.notify_resolved(&map(&[("foo", 1)])).expect("resolved");
     bar.notify_resolved(&map(&[("bar", 2)])).expect("resolved");
     foo.notify_emitted(&[]).expect("emitted");
     bar.notify_emitted(&[group(&["bar"], &world.dylib, &["foo"])]).expect("emitted");
-    assert_eq!(told.take().expect("found").len(), 2);
+    assert_eq!(told.result().expect("found").len(), 2);
     tracker.remove().expect("removed");
     assert_eq!(world.dylib.state_of("foo"), None);
     assert_eq!(world.dylib.lookup("bar").expect("found").address.get(), 2);
@@ -297,7 +297,7 @@ fn a_tracker_can_be_emptied_into_another_one() {
     assert!(dylib.define_with(&from, late).expect_err("gone").kind() == ErrorKind::TrackerDefunct);
     from.remove().expect("nothing is left to remove");
     // The units at work have moved as well.
-    let mut working = working_asked.take();
+    let mut working = working_asked.responsibility();
     assert_eq!(working.with_resource_key(|key| key).expect("it lives"), to.key());
     working.notify_resolved(&map(&[("working", 1)])).expect("resolved");
     assert!(told.is_nothing());
@@ -393,7 +393,7 @@ fn a_tracker_removed_at_every_phase_tells_the_unit_once() {
         let world = World::new();
         let asked = world.define(&["foo"]);
         let told = world.look_for(SymbolState::Ready, &["foo"]);
-        let mut foo = asked.take();
+        let mut foo = asked.responsibility();
         let remove = |at| {
             if at == phase {
                 world.dylib.clear().expect("cleared")
@@ -414,7 +414,7 @@ fn a_tracker_removed_at_every_phase_tells_the_unit_once() {
         remove(3);
         assert_eq!(outcome.is_ok(), phase == 3);
         assert_eq!(world.reported.lock().unwrap().len(), usize::from(phase < 3), "phase {phase}");
-        assert_eq!(told.take().is_ok(), phase == 3);
+        assert_eq!(told.result().is_ok(), phase == 3);
         assert_eq!(world.dylib.state_of("foo"), None);
     }
 }

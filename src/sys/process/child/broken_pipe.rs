@@ -13,9 +13,9 @@ static IS_IGNORED: AtomicBool = AtomicBool::new(false);
 /// The dynamic linker calls the function before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK: extern "C" fn() = look;
+static CHECK: extern "C" fn() = check;
 
-extern "C" fn look() {
+extern "C" fn check() {
     // SAFETY: all-zero bytes are a valid sigaction.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: sets nothing, and writes the action.
@@ -29,7 +29,7 @@ extern "C" fn look() {
 pub(crate) fn was_ignored_at_start() -> bool {
     // SAFETY: the kernel's list of numbers is there for the whole life of the process.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
-    IS_IGNORED.load(Ordering::Relaxed) && file_of(headers) == file_of((&raw const LOOK) as u64)
+    IS_IGNORED.load(Ordering::Relaxed) && file_of(headers) == file_of((&raw const CHECK) as u64)
 }
 
 /// The start of the loaded file that contains an address.

@@ -98,18 +98,11 @@ const VAGUE_YET: &[&str] = &[
     "src/base",
     "src/call",
     "src/controller",
-    "src/executor",
     "src/ffi",
     "src/hostile",
-    "src/link",
-    "src/orc",
     "src/session",
-    "src/shm",
     "src/sleep",
-    "src/sps",
-    "src/sys",
     "src/transport",
-    "src/wire",
 ];
 
 /// A longer sentence is two.
