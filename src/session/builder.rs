@@ -157,11 +157,21 @@ impl SessionBuilder {
         name: impl Into<String>,
         function: impl Fn(&SessionHandle, Vec<u8>, Reply) + Send + Sync + 'static,
     ) -> Result<Self> {
+        self.offer(name, function)?;
+        Ok(self)
+    }
+
+    /// As [`SessionBuilder::function`].
+    pub(crate) fn offer(
+        &mut self,
+        name: impl Into<String>,
+        function: impl Fn(&SessionHandle, Vec<u8>, Reply) + Send + Sync + 'static,
+    ) -> Result<()> {
         let function = Arc::new(HostFunction(Box::new(function)));
         let address = Arc::as_ptr(&function) as u64;
         self.info.symbols.add_unique([(name, ExecutorAddr::new(address))])?;
         self.functions.insert(address, function);
-        Ok(self)
+        Ok(())
     }
 
     /// Adds a service after those added before.

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 pub use access::bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
 pub use access::connection_spec::{ConnectionSpec, ConnectorRegistry};
-pub use access::symbol_table::SimpleSymbolTable;
+pub use access::symbol_table::{SimpleSymbolTable, SymbolLookupResult, SymbolLookupSet};
 pub use access::{Attachment, ControllerAccess};
 pub use builder::SessionBuilder;
 pub use calls::pending::PendingCalls;

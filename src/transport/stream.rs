@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sys::io::stream::{Reader, Writer};
 use crate::wire::Kind;
-use crate::wire::frame::{Header, OWN_VERSION, Opcode};
+use crate::wire::frame::{Header, OWN_VERSION, Opcode, hangup_status};
 use crate::wire::frame_reader::FrameReader;
 
 /// What is known of the other end.
@@ -279,7 +279,7 @@ impl Transport for Stream {
             return Ok(true);
         }
         loop {
-            let (header, mut payload) = match self.next(deadline)? {
+            let (header, payload) = match self.next(deadline)? {
                 None => return Ok(false),
                 Some(Arrived::Frame(header, payload)) => (header, payload),
                 Some(Arrived::End) => {
@@ -311,9 +311,7 @@ impl Transport for Stream {
                     message.set(Kind::Call, tag, None, payload);
                 }
                 Opcode::Hangup => {
-                    if payload.is_empty() {
-                        payload.push(0);
-                    }
+                    let payload = hangup_status(payload, self.peer == Peer::Ours)?;
                     message.set(Kind::Hangup, 0, None, payload);
                 }
                 Opcode::Setup => message.set(Kind::Setup, 0, None, payload),

@@ -95,6 +95,21 @@ impl Header {
     }
 }
 
+/// The status in a hangup, as bytes. An LLVM peer may leave it out, which is an orderly end.
+///
+/// # Errors
+///
+/// When a peer of this library has left it out.
+pub(crate) fn hangup_status(mut payload: Vec<u8>, is_ours: bool) -> Result<Vec<u8>> {
+    if payload.is_empty() {
+        if is_ours {
+            return Err(Error::violation("a hangup without a status, which only an LLVM peer may send"));
+        }
+        payload.push(0);
+    }
+    Ok(payload)
+}
+
 impl Opcode {
     fn from_number(number: u64) -> Option<Self> {
         let all = [
@@ -130,6 +145,14 @@ mod tests {
         (expected[0], expected[1], expected[8], expected[16]) = (0x20, 0x20, 3, 2);
         (expected[24], expected[25]) = (0x20, 0x10);
         assert_eq!(call.encode(), expected);
+    }
+
+    #[test]
+    fn only_an_llvm_peer_may_leave_the_status_of_a_hangup_out() {
+        assert_eq!(hangup_status(Vec::new(), false).expect("an orderly end"), [0]);
+        assert_eq!(hangup_status(vec![0], true).expect("an orderly end"), [0]);
+        let error = hangup_status(Vec::new(), true).expect_err("refused");
+        assert_eq!(error.kind(), ErrorKind::Violation);
     }
 
     #[test]

@@ -321,6 +321,10 @@ remote! {
     /// Looks symbols up by the handle: name, and whether it must exist. As [`DylibResolve`], without flags.
     NativeLookup = "orc_rt_ci_sps_NativeDylibManager_lookup":
         (ExecutorAddr, ExecutorAddr, Vec<(String, bool)>) => Expected<Vec<Option<ExecutorAddr>>>;
+    /// Looks names up among the symbols that a host's session offers: name, and whether it must exist. Only such a session has
+    /// this function: it is called with the session.
+    SessionLookup = "orc_rt_ci_sps_Session_lookupInstanceSymbols":
+        (Vec<(String, bool)>,) => Vec<Option<ExecutorAddr>>;
     /// Runs a `void(void)`.
     CallVoidVoid = "orc_rt_ci_sps_call_void_void": (ExecutorAddr,) => ();
     /// Action: as [`FramesRegister`].

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::connected;
 use crate::ExecutorAddr;
+use crate::call::contract::{Remote, SessionLookup};
 use crate::error::Result;
 use crate::executor::context::current::within;
 use crate::executor::context::instance::Instance;
@@ -12,7 +13,9 @@ use crate::executor::services::{names_offered, process_info};
 use crate::limits::PAGE_BYTES;
 use crate::session::{
     BootstrapInfo, Done, Reply, SUBTARGET_FEATURES, Service, SessionBuilder, SessionHandle,
+    SymbolLookupSet,
 };
+use crate::sps;
 use crate::task::Task;
 use crate::transport::Payload;
 
@@ -49,10 +52,19 @@ impl SessionBuilder {
         }
         info.values.insert(SUBTARGET_FEATURES.to_owned(), process_info::features().into_bytes());
         let instance = Arc::clone(&memory.0);
-        Self::bare(dispatch, info, run)
-            .service(memory)
+        let mut bare = Self::bare(dispatch, info, run);
+        // No other function has this name.
+        let _ = bare.offer(SessionLookup::NAME, look_up);
+        bare.service(memory)
             .on_start(move |session| instance.set_host(Some(session.clone())))
     }
+}
+
+/// Looks names up among the symbols of the session.
+fn look_up(session: &SessionHandle, args: Vec<u8>, reply: Reply) {
+    let names = sps::from_bytes::<(SymbolLookupSet,)>(&args);
+    let found = names.map(|(names,)| session.bootstrap_info().symbols().lookup(&names));
+    reply.send(found.map(|found| sps::to_bytes(&found)).map_err(|error| error.to_string()));
 }
 
 /// Runs the wrapper function at an address.

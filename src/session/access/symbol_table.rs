@@ -5,6 +5,13 @@ use std::collections::BTreeMap;
 use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 
+/// The names of a look-up, in order, each with whether it must exist. A name that need not exist is a weak reference.
+pub type SymbolLookupSet = Vec<(String, bool)>;
+
+/// What a look-up has found: an entry for each name, in the order of the names. A missing name has no entry if it must exist,
+/// and the address 0 otherwise.
+pub type SymbolLookupResult = Vec<Option<ExecutorAddr>>;
+
 /// The symbols that a session offers its controller.
 ///
 /// # Examples
@@ -65,6 +72,29 @@ impl SimpleSymbolTable {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<ExecutorAddr> {
         self.0.get(name).copied()
+    }
+
+    /// Looks several names up, each with whether it must exist. The result has an entry for each name, in this order. A missing
+    /// name has no entry if it must exist, and the address 0 otherwise.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use farcall::ExecutorAddr;
+    /// use farcall::session::SimpleSymbolTable;
+    ///
+    /// let mut symbols = SimpleSymbolTable::new();
+    /// symbols.add_unique([("main", ExecutorAddr::new(0x1000))])?;
+    /// let found = symbols.lookup(&[("hook", false), ("init", true), ("main", true)]);
+    /// assert_eq!(found, [Some(ExecutorAddr::NULL), None, Some(ExecutorAddr::new(0x1000))]);
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lookup<N: AsRef<str>>(&self, names: &[(N, bool)]) -> SymbolLookupResult {
+        let found = |(name, is_required): &(N, bool)| {
+            self.get(name.as_ref()).or((!is_required).then_some(ExecutorAddr::NULL))
+        };
+        names.iter().map(found).collect()
     }
 
     /// All names and addresses, sorted by name.

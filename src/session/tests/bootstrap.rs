@@ -141,3 +141,48 @@ fn clash_with_the_session_symbol_is_detected() {
     let error = options.expect("a symbol").build().expect_err("the session's").to_string();
     assert!(error.contains(SESSION_SYMBOL), "{error}");
 }
+
+// SimpleSymbolTableTest, look-ups of several names
+
+#[test]
+fn lookup_empty_set() {
+    assert!(table(&[("a", 1)]).lookup::<&str>(&[]).is_empty());
+}
+
+#[test]
+fn lookup_required_present_preserves_order() {
+    let table = table(&[("a", 1), ("b", 2), ("c", 3)]);
+    let found = table.lookup(&[("c", true), ("a", true), ("b", true), ("a", true)]);
+    assert_eq!(found, [Some(at(3)), Some(at(1)), Some(at(2)), Some(at(1))]);
+}
+
+#[test]
+fn lookup_weak_present_returns_address() {
+    assert_eq!(table(&[("a", 1)]).lookup(&[("a", false)]), [Some(at(1))]);
+}
+
+#[test]
+fn lookup_weak_missing_is_present_null() {
+    assert_eq!(table(&[("a", 1)]).lookup(&[("b", false)]), [Some(ExecutorAddr::NULL)]);
+}
+
+#[test]
+fn lookup_required_missing_is_empty_optional() {
+    assert_eq!(table(&[("a", 1)]).lookup(&[("b", true)]), [None]);
+}
+
+#[test]
+fn lookup_mixed_present_and_missing() {
+    let names = [("z", true), ("a", true), ("weak", false), ("a", false)];
+    let names = names.map(|(name, is_required)| (name.to_owned(), is_required));
+    let found = table(&[("a", 1)]).lookup(&names);
+    assert_eq!(found, [None, Some(at(1)), Some(ExecutorAddr::NULL), Some(at(1))]);
+}
+
+#[test]
+fn lookup_uses_linker_level_names() {
+    // The names of C and of the linker are the same in ELF; a name of C++ is the mangled one.
+    let table = table(&[("main", 1), ("_Z3addii", 2)]);
+    let found = table.lookup(&[("main", true), ("_main", true), ("_Z3addii", true), ("add", true)]);
+    assert_eq!(found, [Some(at(1)), None, Some(at(2)), None]);
+}

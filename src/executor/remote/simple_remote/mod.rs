@@ -33,7 +33,7 @@ use crate::session::{
 use crate::sps::{self, Bytes, Status};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::io::stream::{self, Reader, Ready, Writer};
-use crate::wire::frame::{Header, OWN_VERSION, Opcode};
+use crate::wire::frame::{Header, OWN_VERSION, Opcode, hangup_status};
 use crate::wire::frame_reader::FrameReader;
 
 /// How long an end waits for a peer to take what was sent before.
@@ -281,10 +281,8 @@ impl Shared {
                 attachment.complete(completion, outcome);
             }
             Opcode::Hangup => {
-                let Status(reason) = match payload.is_empty() {
-                    true => Status(Ok(())),
-                    false => sps::from_bytes(&payload)?,
-                };
+                let payload = hangup_status(payload, self.out.lock().is_ours)?;
+                let Status(reason) = sps::from_bytes(&payload)?;
                 return Ok(Some(reason.map_err(Error::disconnected)));
             }
             Opcode::Hello if tag == OWN_VERSION && !self.out.lock().is_ours => {

@@ -342,7 +342,14 @@ fn hangup_reason_round_trips() {
 }
 
 #[test]
-fn decode_hangup_takes_an_empty_payload_for_an_orderly_one() {
+fn decode_hangup_rejects_an_empty_payload() {
+    let mut peer = Peer::ours();
+    peer.send(Opcode::Hangup, 0, 0, &[]);
+    peer.fails_with("a hangup without a status");
+}
+
+#[test]
+fn llvms_hangup_may_be_empty() {
     let mut peer = Peer::ready();
     peer.send(Opcode::Hangup, 0, 0, &[]);
     assert_eq!(peer.end(), Ok(()), "LLVM 22 does not look at it");

@@ -118,3 +118,53 @@ fn linked_code_calls_the_controller_of_its_own_session() {
         assert!(error.kind() == ErrorKind::Remote && error.to_string() == "a zero", "{error:?}");
     }
 }
+
+// SessionSPSCITest
+
+/// What a controller of LLVM's gets for these names from a session that offers `foo` and `bar`.
+fn look_up(names: &[(&str, bool)]) -> Vec<Option<u64>> {
+    let symbols = [("foo", ExecutorAddr::new(0xf)), ("bar", ExecutorAddr::new(0xb))];
+    let session = options().symbols(symbols).expect("free").build().expect("a session");
+    let (access, controller) = InProcess::new(|_, _, reply| reply.send(Err("no handler".into())));
+    session.attach(access).expect("the first");
+    let function = session.bootstrap_info().symbols().get(SessionLookup::NAME).expect("offered");
+    let (done, is_done) = mpsc::channel();
+    let names: Vec<_> = names.iter().map(|(name, is_required)| (*name, *is_required)).collect();
+    controller.call(function, sps::to_bytes(&(names,)), move |found| _ = done.send(found));
+    let found = is_done.recv().expect("an answer").expect("a result");
+    let found = sps::from_bytes::<Vec<Option<ExecutorAddr>>>(&found).expect("addresses");
+    found.into_iter().map(|entry| entry.map(ExecutorAddr::get)).collect()
+}
+
+#[test]
+fn registration() {
+    let session = options().build().expect("a session");
+    let name = "orc_rt_ci_sps_Session_lookupInstanceSymbols";
+    assert!(session.bootstrap_info().symbols().get(name).is_some());
+}
+
+#[test]
+fn lookup_registered_symbol() {
+    assert_eq!(look_up(&[("foo", true)]), [Some(0xf)]);
+}
+
+#[test]
+fn lookup_missing_required_symbol() {
+    assert_eq!(look_up(&[("missing", true)]), [None]);
+}
+
+#[test]
+fn lookup_missing_weak_symbol() {
+    assert_eq!(look_up(&[("missing", false)]), [Some(0)]);
+}
+
+#[test]
+fn lookup_mixed_set_preserves_order() {
+    let names = [("bar", true), ("missing", true), ("foo", false), ("missing", false)];
+    assert_eq!(look_up(&names), [Some(0xb), None, Some(0xf), Some(0)]);
+}
+
+#[test]
+fn lookup_empty_set() {
+    assert_eq!(look_up(&[]), []);
+}
