@@ -2,6 +2,7 @@
 //!
 //! | folder | content |
 //! |---|---|
+//! | `log` | lines about sessions and failures, on standard error or in a file |
 //! | `entry` | calls into linked code and back; the two conventions of wrapper functions |
 //! | `memory` | the native memory map: slabs, regions, alloc actions; what debuggers know of objects in it |
 //! | `process` | shared libraries, programs with `main` and exit handlers, `dladdr`, registration with unwinders |
@@ -31,6 +32,7 @@
 
 mod context;
 mod entry;
+mod log;
 mod memory;
 mod process;
 pub(crate) mod remote;

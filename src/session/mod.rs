@@ -45,7 +45,8 @@ mod tests;
 use std::sync::Arc;
 
 pub use access::bootstrap::{BootstrapInfo, SESSION_SYMBOL, SUBTARGET_FEATURES};
-pub use access::connection_spec::{ConnectionSpec, ConnectorRegistry};
+#[cfg(not(model))]
+pub use access::connector_registry::ConnectorRegistry;
 pub use access::symbol_table::{SimpleSymbolTable, SymbolLookupResult, SymbolLookupSet};
 pub use access::{Attachment, ControllerAccess};
 pub use builder::SessionBuilder;
@@ -54,6 +55,9 @@ pub use calls::reply::{Answer, Completion, Reply};
 pub use in_process::{InProcess, InProcessController};
 pub use life::service::{Done, Service};
 pub use life::task_group::{TaskGroup, Token};
+
+#[cfg(not(model))]
+pub use crate::transport::ConnectionSpec;
 
 use self::calls::reply::Waiter;
 use self::life::core::Core;

@@ -14,6 +14,8 @@ pub(crate) mod clock;
 pub(crate) mod confine;
 pub(crate) mod cpu;
 #[cfg(not(model))]
+pub(crate) mod environment;
+#[cfg(not(model))]
 pub(crate) mod futex;
 #[cfg(model)]
 #[path = "futex_model.rs"]

@@ -40,7 +40,13 @@ use crate::wire::Kind;
 #[cfg(not(model))]
 pub use connection::Connection;
 #[cfg(not(model))]
+pub(crate) use connection::opening;
+#[cfg(not(model))]
+pub use connection::spec::ConnectionSpec;
+#[cfg(not(model))]
 pub(crate) use connection::token::{Candidate, Judged, Token};
+#[cfg(not(model))]
+pub(crate) use connection::vetted_peer::VettedPeer;
 pub(crate) use lane::Lane;
 pub(crate) use message::{Incoming, Payload};
 pub(crate) use side::Side;

@@ -103,7 +103,9 @@ impl Header {
 pub(crate) fn hangup_status(mut payload: Vec<u8>, is_ours: bool) -> Result<Vec<u8>> {
     if payload.is_empty() {
         if is_ours {
-            return Err(Error::violation("a hangup without a status, which only an LLVM peer may send"));
+            return Err(Error::violation(
+                "a hangup without a status, which only an LLVM peer may send",
+            ));
         }
         payload.push(0);
     }

@@ -18,7 +18,7 @@ impl Listening {
         let mut command = Command::new(PROGRAM);
         // Without a token the first to come is the controller, as LLVM's tools are.
         let token = "a token that no scanner has, of 40 letters";
-        command.arg("listen=127.0.0.1:0").env("FARCALL_TOKEN", token).stderr(Stdio::piped());
+        command.arg("tcp:listen=127.0.0.1:0").env("FARCALL_TOKEN", token).stderr(Stdio::piped());
         let mut child = command.spawn().expect("an executor");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let place = lines

@@ -24,7 +24,7 @@ fn listen(command: &mut Command) -> (Child, String) {
 
 fn with_token() -> Command {
     let mut command = Command::new(PROGRAM);
-    command.arg("listen=0").env(VARIABLE, TOKEN);
+    command.arg("tcp:listen=0").env(VARIABLE, TOKEN);
     command
 }
 
@@ -39,7 +39,7 @@ fn is_let_go(mut socket: TcpStream) -> bool {
 
 #[test]
 fn a_port_alone_is_this_machine_alone() {
-    for place in ["listen=0", "listen=:0"] {
+    for place in ["tcp:listen=0", "tcp:listen=:0"] {
         let (child, place) = listen(Command::new(PROGRAM).arg(place).env_remove(VARIABLE));
         assert!(place.starts_with("127.0.0.1:"), "{place}");
         let socket = TcpStream::connect(place).expect("a socket");
@@ -50,7 +50,7 @@ fn a_port_alone_is_this_machine_alone() {
 
 #[test]
 fn an_address_for_other_machines_needs_a_token() {
-    for place in ["listen=0.0.0.0:0", "listen=[::]:0"] {
+    for place in ["tcp:listen=0.0.0.0:0", "tcp:listen=[::]:0"] {
         let mut command = Command::new(PROGRAM);
         let output = command.arg(place).env_remove(VARIABLE).output().expect("an executor");
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -125,13 +125,13 @@ fn a_token_comes_from_a_file() {
     let file = format!("token-file={}", path.display());
     // It has precedence, and opens what other machines reach.
     let mut command = Command::new(PROGRAM);
-    command.args(["listen=localhost:0", &file]).env(VARIABLE, "another one");
+    command.args(["tcp:listen=localhost:0", &file]).env(VARIABLE, "another one");
     let (child, place) = listen(&mut command);
     std::fs::remove_file(&path).expect("it is there");
     let socket = TcpStream::connect(&place).expect("a socket");
     words_come_and_go(&Client::connect_with_token(socket, TOKEN).expect("a setup"));
     ends_in_order(child);
-    for args in [&["listen=0", "token-file=/no/such/file"][..], &["listen=0", "nonsense"]] {
+    for args in [&["tcp:listen=0", "token-file=/no/such/file"][..], &["tcp:listen=0", "nonsense"]] {
         let output = Command::new(PROGRAM).args(args).output().expect("an executor");
         assert_eq!(output.status.code(), Some(125), "{args:?}");
     }

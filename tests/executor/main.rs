@@ -3,12 +3,14 @@
 //!
 //! Invariant: nothing of the library encodes or decodes what `Raw` sends and receives.
 
+mod connections;
 mod deadlock;
 mod embedded;
 mod killed;
 mod listen;
 mod listening;
 mod llvm;
+mod log;
 mod polled;
 
 use std::collections::HashMap;
@@ -271,7 +273,7 @@ fn ends_in_order(mut child: Child) {
 fn a_client_over_tcp() {
     let mut command = Command::new(PROGRAM);
     let mut child =
-        command.arg("listen=127.0.0.1:0").stderr(Stdio::piped()).spawn().expect("an executor");
+        command.arg("tcp:listen=127.0.0.1:0").stderr(Stdio::piped()).spawn().expect("an executor");
     let stderr: ChildStderr = child.stderr.take().expect("piped");
     let mut line = String::new();
     BufReader::new(stderr).read_line(&mut line).expect("a line");

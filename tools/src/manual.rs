@@ -17,23 +17,37 @@ const NAME: &str = "farcall";
 const EXECUTOR: &str = "farcall-executor";
 
 /// How farcall-executor is started by hand: its arguments, and what it serves then.
-const FORMS: [(&str, &str); 4] = [
+const FORMS: [(&str, &str); 6] = [
     (
         "stdio",
         "Serve over standard input and output. Programs then read nothing from standard input, and print on standard error",
     ),
+    ("fd=N", "Serve over the descriptor of a stream socket; socket:adopt=N means the same"),
     (
-        "filedescs=READ,WRITE",
-        "Serve over these descriptors, to read from and to write to, as LLVM's tools pass them; READ WRITE, two arguments, mean the same",
+        "fd=READ,WRITE",
+        "Serve over these descriptors, to read from and to write to. LLVM's tools say filedescs=READ,WRITE, or READ WRITE as two \
+         arguments",
     ),
+    ("tcp:connect=HOST:PORT", "Serve a controller that listens there. Nothing is encrypted"),
     (
-        "listen=:PORT [token-file=PATH]",
+        "tcp:listen=:PORT [token-file=PATH]",
         "Serve one TCP connection to this port of this machine. Every user of this machine can connect, unless there is a token",
     ),
     (
-        "listen=HOST:PORT token-file=PATH",
+        "tcp:listen=HOST:PORT token-file=PATH",
         "Serve one TCP connection to an address that other machines can reach. A client must send the token of the file, or of the \
          environment variable FARCALL_TOKEN, within 5 seconds. Nothing is encrypted",
+    ),
+];
+/// The variables that farcall-executor obeys.
+const VARIABLES: [(&str, &str); 2] = [
+    (
+        "ORC_RT_LOG",
+        "What is logged: error, warning (the default), info, debug, or off. A crash is named at every level",
+    ),
+    (
+        "ORC_RT_LOG_OUTPUT",
+        "The file at the end of which the log is written, instead of on standard error",
     ),
 ];
 /// The exit codes of farcall-executor.
@@ -132,6 +146,10 @@ fn page_of_executor() -> Result<Vec<u8>, Failure> {
     arguments.control("SH", ["OPTIONS"]);
     for (form, meaning) in FORMS {
         arguments.control("TP", []).text([bold(form)]).text([roman(meaning)]);
+    }
+    arguments.control("SH", ["ENVIRONMENT"]);
+    for (name, meaning) in VARIABLES {
+        arguments.control("TP", []).text([bold(name)]).text([roman(meaning)]);
     }
     let render = |page: &mut Vec<u8>| -> io::Result<()> {
         man.render_title(page)?;

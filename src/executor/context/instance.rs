@@ -11,6 +11,7 @@ use crate::ExecutorAddr;
 use crate::call::contract::Placement;
 use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
+use crate::executor::log;
 use crate::executor::memory::attached::Attached;
 use crate::executor::memory::{MemoryMap, forked};
 use crate::executor::process::libraries::Libraries;
@@ -49,6 +50,7 @@ impl Instance {
 
     /// Makes an instance, which lives until [`Instance::end`]. `acceptor` receives lanes, if the session has any.
     pub(crate) fn begin(acceptor: Option<Acceptor>) -> Arc<Self> {
+        log::start();
         fork::watch();
         GENERATION.store(fork::generation(), Ordering::Relaxed);
         let session = Arc::new(Instance {

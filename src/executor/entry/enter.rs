@@ -14,6 +14,7 @@ use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
 use crate::executor::entry::unwind_boundary;
+use crate::executor::log::{self, Level};
 
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
@@ -106,7 +107,7 @@ pub(crate) unsafe fn main(
 pub(crate) unsafe fn handler(function: ExecutorAddr, first: usize, second: usize) {
     // SAFETY: the caller vouches for the function.
     if let Err(error) = unsafe { self::function(function, first, second) } {
-        eprintln!("farcall executor: {error}");
+        log::write(Level::Error, format_args!("{error}"));
     }
 }
 

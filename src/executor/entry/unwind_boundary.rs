@@ -14,6 +14,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use crate::call::Lanes;
+use crate::executor::log::{self, Level};
 use crate::sync::{AtomicBool, Ordering};
 
 #[cfg(target_arch = "x86_64")]
@@ -206,7 +207,7 @@ pub(crate) fn unwind(why: String) -> ! {
     // SAFETY: the boundary's frame is further up on this stack and has not been left.
     let is_here = !boundary.is_null() && unsafe { (*boundary).depth } == depth;
     if !is_here {
-        eprintln!("farcall executor: {why}");
+        log::write(Level::Error, format_args!("{why}"));
         drop(why);
         if boundary.is_null() && depth == 0 {
             // SAFETY: nothing of this frame needs dropping.

@@ -14,6 +14,7 @@ use crate::call::contract::Remote;
 use crate::error::{Error, Result, panicked};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::enter;
+use crate::executor::log::{self, Level};
 use crate::sps;
 use crate::sys::process::fork;
 use crate::transport::Payload;
@@ -65,7 +66,7 @@ pub(crate) fn call(
 #[cold]
 pub(super) fn end_child(failed: Option<String>) -> ! {
     if let Some(why) = &failed {
-        eprintln!("farcall executor: in a forked child: {why}");
+        log::write(Level::Error, format_args!("in a forked child: {why}"));
     }
     fork::flush();
     fork::end(if failed.is_some() { FAILED } else { 0 })

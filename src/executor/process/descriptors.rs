@@ -22,11 +22,11 @@ pub(crate) fn close_from(first: RawFd) -> Result<()> {
     unsafe { child::close_from(first) }
 }
 
-/// Takes handlers of signals and descriptors that close on exec from a forked child, apart from `kept`. Only for a child that exits
-/// without a return or an unwinding to its parent's code, which owns them.
-pub(crate) fn begin_anew(kept: BorrowedFd<'_>) {
+/// Takes handlers of signals and descriptors that close on exec from a forked child, apart from `socket` and `log`. Only for a
+/// child that exits without a return or an unwinding to its parent's code, which owns them.
+pub(crate) fn begin_anew(socket: BorrowedFd<'_>, log: Option<RawFd>) {
     // SAFETY: the process exits behind the call of `executor::fork`, so the owners of the descriptors never run again.
-    unsafe { fork::begin_anew(kept) };
+    unsafe { fork::begin_anew(&[socket.as_raw_fd(), log.unwrap_or(-1)]) };
 }
 
 /// Gives the calling thread a table of descriptors with `socket` alone in it. Returns the socket, and whether that worked;

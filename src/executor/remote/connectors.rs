@@ -1,15 +1,16 @@
 //! Connectors for programs whose command line names their controller.
 
-use std::os::fd::IntoRawFd;
-
 use super::simple_remote::SimpleRemote;
-use crate::error::{Error, Result};
+use crate::deadline::Deadline;
+use crate::error::Result;
+use crate::executor::log::{self, Level};
+use crate::limits::START_TIMEOUT;
 use crate::session::{ConnectionSpec, ConnectorRegistry, SessionHandle};
-use crate::sys::io::stream;
-use crate::sys::process::child;
+use crate::transport::VettedPeer;
+use crate::transport::opening::{self, Channel};
 
-/// The connectors of this library: `socket:adopt=NUMBER` attaches a session to a connected stream socket that was
-/// left open for this process. The connector owns a descriptor that is a socket, and closes it on an error.
+/// The connectors of this library, for `fd`, `socket` and `tcp`. They attach a session to what
+/// [`Connection::open`](crate::Connection::open) opens by the same text. They wait up to [`START_TIMEOUT`] for the controller.
 ///
 /// # Examples
 ///
@@ -28,35 +29,29 @@ use crate::sys::process::child;
 #[must_use]
 pub fn connectors() -> ConnectorRegistry {
     let registry = ConnectorRegistry::new();
-    // An empty registry refuses no name.
-    let _ = registry.register("socket", adopt_socket);
+    for transport in ["fd", "socket", "tcp"] {
+        // An empty registry refuses no name.
+        let _ = registry.register(transport, connect);
+    }
     registry
 }
 
-fn adopt_socket(spec: &ConnectionSpec, session: &SessionHandle) -> Result<()> {
-    let refused = |why: String| Error::invalid(format!("connection \"{spec}\": {why}"));
-    if spec.action() != Some("adopt") {
-        return Err(refused("a socket can be adopted, nothing else".to_owned()));
-    }
-    let number =
-        Some(spec.descriptor()).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let number = number.and_then(|text| text.parse::<i32>().ok());
-    let number =
-        number.ok_or_else(|| refused("that is not the number of a descriptor".to_owned()))?;
-    let socket =
-        child::adopt(number).map_err(|error| error.during(format!("connection \"{spec}\"")))?;
-    if !stream::is_socket(&socket) {
-        // Its owner keeps it.
-        let _ = socket.into_raw_fd();
-        return Err(refused("that is not a socket".to_owned()));
-    }
-    let during = |error: Error| error.during(format!("connection \"{spec}\""));
-    session.try_attach(|_| SimpleRemote::socket(socket).map_err(during))
+fn connect(spec: &ConnectionSpec, session: &SessionHandle) -> Result<()> {
+    let (reader, writer) = channel(opening::peer(spec, Deadline::after(START_TIMEOUT))?);
+    session.try_attach(|_| {
+        SimpleRemote::stream(reader, writer).map_err(|error| error.during(opening::name(spec)))
+    })
+}
+
+/// The channel to a controller that is trusted. Logs why it is.
+pub(in crate::executor) fn channel(controller: VettedPeer<Channel>) -> Channel {
+    log::write(Level::Info, format_args!("the controller is {}", controller.trust()));
+    controller.take()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
     use std::os::unix::net::{UnixDatagram, UnixStream};
     use std::sync::mpsc;
     use std::thread;

@@ -2,15 +2,16 @@
 //! other machines can reach.
 
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sys::io::watch::Watch;
-use crate::transport::{Candidate, Connection, Judged, Token};
+use crate::transport::opening::{Channel, accepted, addresses, both_ways};
+use crate::transport::{Candidate, Judged, Token, VettedPeer};
 
 /// The environment variable that holds the clients' token.
 const TOKEN_VARIABLE: &str = "FARCALL_TOKEN";
@@ -30,7 +31,7 @@ const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 ///
 /// If the address cannot be listened at, if other machines can reach it and there is no token, or if the token is
 /// invalid.
-pub(crate) fn accept(address: &str, token_file: Option<&str>) -> Result<Connection> {
+pub(crate) fn accept(address: &str, token_file: Option<&str>) -> Result<VettedPeer<Channel>> {
     let failed = |error| Error::os(format!("listening at {address}"), error);
     let token = token(token_file)?;
     let addresses = addresses(address)?;
@@ -44,29 +45,15 @@ pub(crate) fn accept(address: &str, token_file: Option<&str>) -> Result<Connecti
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     // With port 0, this line says which port the system chose.
     eprintln!("listening at {}", listener.local_addr().map_err(failed)?);
-    let socket = match &token {
-        None => loop {
+    let Some(token) = &token else {
+        loop {
             if let Some(socket) = accepted(&listener).map_err(failed)? {
-                break socket;
+                return both_ways(socket).map(VettedPeer::unchecked);
             }
-        },
-        Some(token) => first_with(token, &listener)
-            .map_err(|error| error.during(format!("listening at {address}")))?,
+        }
     };
-    connect(socket).map_err(|error| error.during(format!("listening at {address}")))
-}
-
-/// The next client. `None` if it is gone already, or there is none and the listener does not wait.
-fn accepted(listener: &TcpListener) -> std::io::Result<Option<TcpStream>> {
-    match listener.accept() {
-        Ok((socket, _)) => Ok(Some(socket)),
-        Err(error) => match error.kind() {
-            ErrorKind::ConnectionAborted | ErrorKind::Interrupted | ErrorKind::WouldBlock => {
-                Ok(None)
-            }
-            _ => Err(error),
-        },
-    }
+    let socket = first_with(token, &listener)?;
+    both_ways(socket).map(VettedPeer::checked)
 }
 
 /// Waits for the first client that sends the token.
@@ -115,22 +102,6 @@ fn first_with(token: &Token, listener: &TcpListener) -> Result<TcpStream> {
 /// The number of the listener among what is waited for.
 const LISTENER: u64 = 0;
 
-fn connect(socket: TcpStream) -> Result<Connection> {
-    socket.set_nodelay(true).map_err(|error| Error::os("switching nodelay on", error))?;
-    Connection::socket(socket)
-}
-
-/// The socket addresses to listen at.
-fn addresses(address: &str) -> Result<Vec<SocketAddr>> {
-    let port = address.strip_prefix(':').unwrap_or(address);
-    if let Ok(port) = port.parse::<u16>() {
-        return Ok(vec![(Ipv4Addr::LOCALHOST, port).into()]);
-    }
-    let found = address.to_socket_addrs();
-    let found = found.map_err(|error| Error::os(format!("listening at {address}"), error))?;
-    Ok(found.collect())
-}
-
 /// The token that clients must send, if there is one.
 fn token(file: Option<&str>) -> Result<Option<Token>> {
     let (from, text) = match (file, std::env::var_os(TOKEN_VARIABLE)) {
@@ -150,22 +121,6 @@ fn read(path: &str) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_without_a_host_is_this_machine() {
-        for address in ["4000", ":4000"] {
-            assert_eq!(
-                addresses(address).expect("an address"),
-                ["127.0.0.1:4000".parse().expect("one")]
-            );
-        }
-        let outside = addresses("0.0.0.0:4000").expect("an address");
-        assert_eq!(outside, ["0.0.0.0:4000".parse().expect("one")]);
-        assert_eq!(addresses("[::1]:4").expect("an address"), ["[::1]:4".parse().expect("one")]);
-        for address in ["", ":", "70000", ":x", "127.0.0.1"] {
-            assert!(addresses(address).is_err(), "{address}");
-        }
-    }
 
     #[test]
     fn an_address_that_others_reach_needs_a_token() {

@@ -25,6 +25,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::{Acceptor, Handover, Kind};
 use crate::executor::context::instance::Instance;
+use crate::executor::log;
 use crate::executor::memory::forked;
 use crate::executor::process::descriptors;
 use crate::executor::tls::own_thread;
@@ -61,6 +62,9 @@ impl Acceptor {
             // Without the lock the controller notices the process's end later.
             let holder = Holder::acquire(words);
             let (socket, is_separate) = descriptors::keep_only(socket);
+            if is_separate {
+                log::silence_thread();
+            }
             if is_separate
                 && data >= 0
                 && let Some(data) = descriptors::of_main_thread(data)

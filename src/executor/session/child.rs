@@ -16,12 +16,14 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::Acceptor;
 use crate::executor::context::instance::Instance;
+use crate::executor::log::{self, Level};
 use crate::executor::process::program::take_over_service;
 use crate::executor::process::{crash_report, descriptors, first_thread};
-use crate::executor::remote::listen;
+use crate::executor::remote::{connectors, listen};
 use crate::executor::services::{names_offered, process_info};
 use crate::executor::tls::static_reserve;
-use crate::limits::PAGE_BYTES;
+use crate::limits::{PAGE_BYTES, START_TIMEOUT};
+use crate::session::ConnectionSpec;
 use crate::shm::Segment;
 use crate::sps;
 use crate::sync::{AtomicU64, Mutex};
@@ -37,7 +39,8 @@ use crate::sys::process::thread::{SignalMask, Undisturbed};
 use crate::sys::process::{child, fork, thread, tied, trap};
 use crate::transport::control::{self, Received};
 use crate::transport::lane::segment;
-use crate::transport::{Connection, Lane, Side};
+use crate::transport::opening::{self, Channel};
+use crate::transport::{Connection, Lane, Side, VettedPeer};
 use crate::wire::control::ControlMessage;
 use crate::wire::hello::Hello;
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
@@ -127,7 +130,7 @@ pub fn fork() -> Result<Forked> {
     // A panic must not unwind into the parent's code.
     let served = catch_unwind(AssertUnwindSafe(|| {
         drop(ours);
-        descriptors::begin_anew(theirs.as_fd());
+        descriptors::begin_anew(theirs.as_fd(), log::descriptor());
         take_over_service(parent);
         drop(undisturbed);
         print_panics_without_backtraces();
@@ -141,7 +144,7 @@ pub fn fork() -> Result<Forked> {
 /// The standard library allocates memory for a backtrace while it holds a lock. Where memory has run out, the thread then waits for
 /// that lock, and the process would neither answer nor end.
 fn print_panics_without_backtraces() {
-    std::panic::set_hook(Box::new(|panic| eprintln!("farcall executor: {panic}")));
+    std::panic::set_hook(Box::new(|panic| log::write(Level::Error, format_args!("{panic}"))));
 }
 
 /// Runs an executor's program: serves as its arguments say and exits.
@@ -150,9 +153,11 @@ fn print_panics_without_backtraces() {
 ///
 /// | arguments | serves |
 /// |---|---|
-/// | `filedescs=R,W` or `R W` | over these descriptors, to read from and to write to, as LLVM's tools pass them |
-/// | `listen=HOST:PORT`, or `listen=:PORT` on this machine | one connection that is accepted there |
 /// | `stdio` | over standard input and output |
+/// | `fd=N`, `socket:adopt=N` | over the descriptor of a stream socket |
+/// | `fd=R,W` | over these descriptors, to read from and to write to; LLVM's tools pass them as `filedescs=R,W` or `R W` |
+/// | `tcp:connect=HOST:PORT` | over a connection to a controller that listens there |
+/// | `tcp:listen=HOST:PORT`, or `tcp:listen=:PORT` on this machine | one connection that is accepted there |
 /// | `segment=NAME` | over the named segment (feature `named-segment`) |
 ///
 /// `stdio` is for commands such as `ssh host farcall-executor stdio`
@@ -161,10 +166,15 @@ fn print_panics_without_backtraces() {
 ///
 /// Leading words that begin with `test-` belong to LLVM's own tests and are ignored.
 ///
-/// A crash is named on standard error: signal, fault address, function. The controller may only learn that the connection has
-/// ended.
+/// The environment variable `ORC_RT_LOG` says what is logged on standard error: `error`, `warning` (the default), `info`, `debug`
+/// or `off`. `ORC_RT_LOG_OUTPUT` names a file, at the end of which the log is written instead.
 ///
-/// `listen=PORT` and `listen=:PORT` listen on this machine only, where every user can connect. With the environment variable
+/// A crash is named on standard error at every level: signal, fault address, function. The controller may only learn that the
+/// connection has ended.
+///
+/// A controller opens its side by the same words ([`Connection::open`]), where `tcp:connect` meets `tcp:listen`.
+///
+/// `tcp:listen=PORT` and `tcp:listen=:PORT` listen on this machine only, where every user can connect. With the environment variable
 /// `FARCALL_TOKEN` or the argument `token-file=PATH`, a client must send that token within 5 seconds
 /// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)). Other clients are disconnected, and the
 /// executor waits for the next one. Addresses that other machines can reach need a token. Nothing is encrypted.
@@ -178,12 +188,13 @@ fn print_panics_without_backtraces() {
 /// ```
 pub fn main() -> ! {
     run_if_spawned();
+    log::start();
     let args: Vec<String> =
         std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned()).collect();
     let connection = match connection(&args) {
         Ok(connection) => connection,
         Err(error) => {
-            eprintln!("farcall executor: {error}");
+            log::write(Level::Error, format_args!("{error}"));
             std::process::exit(FAILED);
         }
     };
@@ -196,61 +207,60 @@ pub fn main() -> ! {
 
 /// Opens the connection that the arguments name.
 fn connection(args: &[String]) -> Result<Connection> {
-    let args: Vec<_> = args.iter().skip_while(|arg| arg.starts_with("test-")).collect();
-    if let [first, others @ ..] = args.as_slice()
-        && let Some(address) = first.strip_prefix("listen=")
-    {
-        let file = |text: &str| text.strip_prefix("token-file=").map(str::to_owned);
-        return match others {
-            [] => listen::accept(address, None),
-            [one] => listen::accept(address, Some(&file(one).ok_or_else(|| not_asked(one))?)),
-            _ => Err(not_asked(others[1])),
-        };
-    }
-    let numbers = |reader: &str, writer: &str| {
-        let number = |text: &str| text.parse::<i32>().map_err(|_| not_asked(text));
-        let (reader, writer) = (number(reader)?, number(writer)?);
-        let read_from = child::adopt(reader)?;
-        if reader == writer {
-            return Connection::socket(read_from);
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    let leading = args.iter().take_while(|arg| arg.starts_with("test-")).count();
+    let controller = match &args[leading..] {
+        ["stdio"] => VettedPeer::inherited(child::take_streams()?),
+        #[cfg(feature = "named-segment")]
+        [one] if one.starts_with("segment=") => {
+            return Connection::attach_named(one.strip_prefix("segment=").unwrap_or_default());
         }
-        Connection::stream(read_from, child::adopt(writer)?)
+        // LLVM 22's words.
+        [reader, writer] if [reader, writer].iter().all(|text| text.parse::<i32>().is_ok()) => {
+            opened(&format!("fd={reader},{writer}"))?
+        }
+        [one] if one.starts_with("filedescs=") => opened(&one.replacen("filedescs", "fd", 1))?,
+        [one, others @ ..] if one.starts_with("tcp:listen=") => {
+            let file = match others {
+                [] => None,
+                [one] => Some(one.strip_prefix("token-file=").ok_or_else(|| not_asked(one))?),
+                [_, other, ..] => return Err(not_asked(other)),
+            };
+            let spec: ConnectionSpec = one.parse()?;
+            let accepted = listen::accept(spec.descriptor(), file);
+            accepted.map_err(|error| error.during(opening::name(&spec)))?
+        }
+        [one] if one.starts_with("listen=") => {
+            return Err(Error::invalid(format!("{one}: say tcp:{one}")));
+        }
+        [one] if one.contains('=') => opened(one)?,
+        [one, ..] => return Err(not_asked(one)),
+        [] => return Err(not_asked("no argument")),
     };
-    match args.as_slice() {
-        [reader, writer] => numbers(reader, writer),
-        [one] => {
-            if let Some((reader, writer)) =
-                one.strip_prefix("filedescs=").and_then(|numbers| numbers.split_once(','))
-            {
-                return numbers(reader, writer);
-            }
-            #[cfg(feature = "named-segment")]
-            if let Some(name) = one.strip_prefix("segment=") {
-                return Connection::attach_named(name);
-            }
-            if one.as_str() == "stdio" {
-                let (reader, writer) = child::take_streams()?;
-                return Connection::stream(reader, writer);
-            }
-            Err(not_asked(one))
-        }
-        _ => Err(not_asked("no argument")),
-    }
+    let (reader, writer) = connectors::channel(controller);
+    Connection::stream(reader, writer)
+}
+
+fn opened(text: &str) -> Result<VettedPeer<Channel>> {
+    opening::peer(&text.parse()?, Deadline::after(START_TIMEOUT))
 }
 
 fn not_asked(text: &str) -> Error {
     Error::invalid(format!(
-        "{text}: a controller starts this program; by hand, give it stdio, filedescs=R,W or listen=HOST:PORT (:PORT for this machine) \
-         [token-file=PATH]"
+        "{text}: a controller starts this program; by hand, give it stdio, fd=N, fd=R,W, tcp:connect=HOST:PORT, or \
+         tcp:listen=HOST:PORT (:PORT for this machine) [token-file=PATH]"
     ))
 }
 
 /// The exit status: 0, or [`FAILED`] after an error, which is printed.
 fn status(outcome: Result<()>) -> i32 {
     match outcome {
-        Ok(()) => 0,
+        Ok(()) => {
+            log::write(Level::Info, format_args!("the session has ended in order"));
+            0
+        }
         Err(error) => {
-            eprintln!("farcall executor: {error}");
+            log::write(Level::Error, format_args!("{error}"));
             FAILED
         }
     }
@@ -292,6 +302,8 @@ fn serve_over(
     confinement: &Confinement,
     is_debuggable: bool,
 ) -> Result<()> {
+    log::start();
+    log::write(Level::Info, format_args!("process {parent} is the controller"));
     let (acceptor, stripes, enforced) = prepare(socket.as_fd(), parent, confinement)
         .inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
     let session = Instance::begin(Some(acceptor));
@@ -318,7 +330,9 @@ fn run(
 ) -> Result<()> {
     let mut frozen = serve_lanes(&session, socket, stripes, Some(enforced))?;
     while let Some(zygote) = frozen.take() {
+        log::write(Level::Info, format_args!("copies of this process are made from now on"));
         let Some(Copied { socket, segment }) = zygote::serve(&zygote)? else { fork::end(0) };
+        log::write(Level::Info, format_args!("process {} is a copy", std::process::id()));
         drop(zygote);
         let begun = confine_copy(&enforced).and_then(|()| begin_copy(segment, session));
         session = begun.inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
@@ -401,8 +415,14 @@ fn setup(session: &Arc<Instance>, stripes: Vec<OwnedFd>, enforced: Enforced) -> 
     symbols.extend(connected::functions());
     let slab = session.reserve_shared(0, Placement::Near, stripes);
     symbols.extend(slab.ok().map(|start| (NEAR_SLAB.to_owned(), start)));
+    let names = symbols.len();
     let setup: Setup = (process_info::triple(), PAGE_BYTES, symbols, numbers);
-    sps::to_bytes(&setup)
+    let setup = sps::to_bytes(&setup);
+    log::write(
+        Level::Debug,
+        format_args!("the setup offers {names} names in {} bytes", setup.len()),
+    );
+    setup
 }
 
 /// The crash handler writes to the segment until the process is gone.

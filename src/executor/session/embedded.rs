@@ -55,8 +55,7 @@ impl SessionBuilder {
         let mut bare = Self::bare(dispatch, info, run);
         // No other function has this name.
         let _ = bare.offer(SessionLookup::NAME, look_up);
-        bare.service(memory)
-            .on_start(move |session| instance.set_host(Some(session.clone())))
+        bare.service(memory).on_start(move |session| instance.set_host(Some(session.clone())))
     }
 }
 

@@ -45,6 +45,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::abi::processor_state;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::log::{self, Level};
 use crate::executor::tls::static_reserve;
 use crate::limits::THREAD_MODULES_MAX;
 use crate::sync::{AtomicU64, Ordering};
@@ -168,7 +169,7 @@ pub(crate) unsafe extern "C" fn find(words: *const [u64; 2]) -> u64 {
     match block {
         Ok(block) => block.wrapping_add(distance),
         Err(error) => {
-            eprintln!("farcall executor: thread-locals of TLS module {number}: {error}");
+            log::write(Level::Error, format_args!("thread-locals of TLS module {number}: {error}"));
             abort()
         }
     }

@@ -1,7 +1,8 @@
 //! Access to a controller: the one interface between a session and whatever connects it.
 
 pub(in crate::session) mod bootstrap;
-pub(in crate::session) mod connection_spec;
+#[cfg(not(model))]
+pub(in crate::session) mod connector_registry;
 pub(in crate::session) mod symbol_table;
 
 use std::sync::Arc;

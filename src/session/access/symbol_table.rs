@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// The names of a look-up, in order, each with whether it must exist. A name that need not exist is a weak reference.
 pub type SymbolLookupSet = Vec<(String, bool)>;
 
-/// What a look-up has found: an entry for each name, in the order of the names. A missing name has no entry if it must exist,
+/// The result of a look-up: an entry for each name, in the order of the names. A missing name has no entry if it must exist,
 /// and the address 0 otherwise.
 pub type SymbolLookupResult = Vec<Option<ExecutorAddr>>;
 

@@ -1,7 +1,6 @@
 //! Forks, and how a forked child is told from the process that had the threads and sessions.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -29,7 +28,7 @@ pub(crate) fn alone() -> Result<Option<Pid>> {
 /// # Safety
 ///
 /// The child never returns to code that owns one of these descriptors.
-pub(crate) unsafe fn begin_anew(kept: BorrowedFd<'_>) {
+pub(crate) unsafe fn begin_anew(kept: &[i32]) {
     // All bytes zero: the default action, no flags, an empty mask.
     let default = MaybeUninit::<libc::sigaction>::zeroed();
     for signal in 1..=libc::SIGRTMAX() {
@@ -49,7 +48,7 @@ pub(crate) unsafe fn begin_anew(kept: BorrowedFd<'_>) {
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect();
-    for number in numbers.into_iter().filter(|number| *number != kept.as_raw_fd()) {
+    for number in numbers.into_iter().filter(|number| !kept.contains(number)) {
         // SAFETY: the call takes numbers.
         let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
         if flags > 0 && flags & libc::FD_CLOEXEC != 0 {

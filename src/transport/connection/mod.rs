@@ -2,8 +2,11 @@
 
 #[cfg(feature = "named-segment")]
 mod named;
+pub(crate) mod opening;
 pub(in crate::transport) mod shared;
+pub(in crate::transport) mod spec;
 pub(in crate::transport) mod token;
+pub(in crate::transport) mod vetted_peer;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 #[cfg(feature = "named-segment")]

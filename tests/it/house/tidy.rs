@@ -33,7 +33,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("transport", &["wire", "sleep", "ring", "shm", "sys", "sync"]),
     ("call", &["transport", "wire", "sps", "types", "sleep", "sync"]),
-    ("session", &["task", "sync"]),
+    // It has connectors by the texts of connections.
+    ("session", &["transport", "task", "sync"]),
     // Under a flag only.
     ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
     (

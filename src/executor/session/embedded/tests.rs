@@ -121,7 +121,7 @@ fn linked_code_calls_the_controller_of_its_own_session() {
 
 // SessionSPSCITest
 
-/// What a controller of LLVM's gets for these names from a session that offers `foo` and `bar`.
+/// The answer for these names of a session that offers `foo` and `bar`, as LLVM's controller asks for it.
 fn look_up(names: &[(&str, bool)]) -> Vec<Option<u64>> {
     let symbols = [("foo", ExecutorAddr::new(0xf)), ("bar", ExecutorAddr::new(0xb))];
     let session = options().symbols(symbols).expect("free").build().expect("a session");

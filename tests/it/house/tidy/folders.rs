@@ -25,7 +25,7 @@ const ORDERS: &[(&str, &[&str])] = &[
     ),
     (
         "executor",
-        &["entry", "memory", "process", "tls", "context", "services", "remote", "session"],
+        &["log", "entry", "memory", "process", "tls", "context", "services", "remote", "session"],
     ),
 ];
 
