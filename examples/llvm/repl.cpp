@@ -37,13 +37,13 @@ class Session : public clang::Interpreter {
         auto EPC = overFarcall();
         if (!EPC)
             return EPC.takeError();
-        auto *Controller = static_cast<farcall::FarcallExecutorProcessControl &>(**EPC).getController();
+        auto *Process = static_cast<farcall::FarcallExecutorProcessControl &>(**EPC).getProcess();
         auto Builder = std::make_unique<clang::IncrementalExecutorBuilder>();
         Builder->JITBuilder = std::make_unique<orc::LLJITBuilder>();
         Builder->JITBuilder->setExecutorProcessControl(std::move(*EPC))
             .setPlatformSetUp(orc::ExecutorNativePlatform(From.Runtime));
         Error Failure = Error::success();
-        std::unique_ptr<Session> Made(new Session(std::move(*Instance), Failure, std::move(Builder), Controller));
+        std::unique_ptr<Session> Made(new Session(std::move(*Instance), Failure, std::move(Builder), Process));
         if (Failure)
             return Failure;
         return Made;
@@ -69,7 +69,7 @@ class Session : public clang::Interpreter {
 
     // How the executor ended, if it did.
     std::optional<std::string> death() const {
-        farcall_error *Found = farcall_controller_death(Controller);
+        farcall_error *Found = farcall_process_death(Process);
         if (Found == nullptr)
             return std::nullopt;
         std::string Text = farcall_error_message(Found);
@@ -80,10 +80,10 @@ class Session : public clang::Interpreter {
 
   private:
     Session(std::unique_ptr<clang::CompilerInstance> Instance, Error &Failure,
-            std::unique_ptr<clang::IncrementalExecutorBuilder> Builder, farcall_controller *Controller)
-        : Interpreter(std::move(Instance), Failure, std::move(Builder)), Controller(Controller) {}
+            std::unique_ptr<clang::IncrementalExecutorBuilder> Builder, farcall_process *Process)
+        : Interpreter(std::move(Instance), Failure, std::move(Builder)), Process(Process) {}
 
-    farcall_controller *Controller;
+    farcall_process *Process;
 };
 
 // A session that is replaced when its executor has ended.

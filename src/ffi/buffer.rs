@@ -337,6 +337,32 @@ pub(crate) unsafe fn required_text<'a>(
     text.to_str().map_err(|error| invalid(format!("{what}: {error}")))
 }
 
+/// The texts of an array that NULL ends; none for NULL.
+///
+/// # Safety
+///
+/// The array and its texts must be readable and stay so.
+pub(crate) unsafe fn texts<'a>(
+    array: *const *const c_char,
+) -> impl Iterator<Item = farcall::Result<&'a CStr>> {
+    let mut at = array;
+    std::iter::from_fn(move || {
+        if at.is_null() {
+            return None;
+        }
+        if !at.is_aligned() {
+            at = std::ptr::null();
+            return Some(Err(invalid("an array of texts that is not aligned")));
+        }
+        // SAFETY: the array goes on to its NULL, which has not come.
+        let text = unsafe { at.read() };
+        // SAFETY: as above.
+        at = unsafe { at.add(1) };
+        // SAFETY: the caller vouches for the text.
+        (!text.is_null()).then(|| Ok(unsafe { CStr::from_ptr(text) }))
+    })
+}
+
 /// Where a function stores a result. It holds `empty` until the result is there.
 #[derive(Debug)]
 pub(crate) struct Out<T>(NonNull<T>);

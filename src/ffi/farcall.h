@@ -1,11 +1,11 @@
-// farcall in C. A program starts executors, links code into them and calls it (farcall_controller_start), or attaches to one
-// (farcall_client_attach). Or it is an executor itself: it embeds a session that a controller attaches (farcall_session_create), or
+// farcall in C. A program starts executors, links code into libraries and calls it (farcall_executor_start), or attaches to an
+// executor (farcall_client_attach). Or it is an executor itself: it embeds a session that a controller attaches (farcall_session_create), or
 // polls (farcall_polled_create).
 //
 // Threads: every function may be called from any thread, except those of a polled executor and of a
 // client, which belong to one thread.
 // The library calls functions of the host from any thread, unless they say which; they must not throw.
-// Numbers: farcall_session, farcall_controller, and what belongs to a controller are pointers in name only. If the object of a
+// Numbers: farcall_session, farcall_executor, and what belongs to an executor are pointers in name only. If the object of a
 // number is gone or never existed, functions return FARCALL_INVALID.
 // Ownership: a function that takes a pointer says so; the caller must not use that pointer afterwards. Texts and bytes that a
 // function receives are copied, unless it says otherwise.
@@ -90,6 +90,64 @@ typedef enum {
     FARCALL_LIST = 3,
 } farcall_fact_kind;
 
+// How a field of a part refers to a symbol.
+typedef enum {
+    // 4 bytes: the distance of a call or a jump.
+    FARCALL_CALL = 0,
+    // 4 bytes: the distance from the end of the field, as of [rip + symbol].
+    FARCALL_DISTANCE = 1,
+    // 4 bytes: the distance to an entry that has the symbol's address.
+    FARCALL_GOT_ENTRY = 2,
+    // 8 bytes: the address.
+    FARCALL_ADDRESS = 3,
+} farcall_field_kind;
+
+// A protection of memory in the executor.
+typedef enum {
+    // It can be executed and read.
+    FARCALL_CODE = 0,
+    // It can be read.
+    FARCALL_CONSTANTS = 1,
+    // It can be read and written.
+    FARCALL_DATA = 2,
+} farcall_protection;
+
+// A register that a function returns with its caller's value.
+typedef enum {
+    // rbx
+    FARCALL_RBX = 0,
+    // rbp
+    FARCALL_RBP = 1,
+    // r12
+    FARCALL_R12 = 2,
+    // r13
+    FARCALL_R13 = 3,
+    // r14
+    FARCALL_R14 = 4,
+    // r15
+    FARCALL_R15 = 5,
+} farcall_register;
+
+// How an instruction changes a function's frame.
+typedef enum {
+    // Pushes the register.
+    FARCALL_PUSH = 0,
+    // Pops the register.
+    FARCALL_POP = 1,
+    // Moves the stack pointer down by the bytes.
+    FARCALL_GROW = 2,
+    // Moves the stack pointer up by the bytes.
+    FARCALL_SHRINK = 3,
+    // Makes rbp the frame pointer.
+    FARCALL_FRAME_POINTER = 4,
+    // leave
+    FARCALL_LEAVE = 5,
+    // Stores the register, that many bytes below the caller's stack pointer.
+    FARCALL_SAVE = 6,
+    // The frame is again as at this offset, given by bytes.
+    FARCALL_RESUME = 7,
+} farcall_step_kind;
+
 // The type of a value.
 typedef enum {
     // No value: the result of a function that returns void.
@@ -124,30 +182,17 @@ typedef enum {
     FARCALL_BYTES = 14,
 } farcall_value_kind;
 
-// A protection of memory in the executor.
-typedef enum {
-    // It can be executed and read.
-    FARCALL_CODE = 0,
-    // It can be read.
-    FARCALL_CONSTANTS = 1,
-    // It can be read and written.
-    FARCALL_DATA = 2,
-} farcall_protection;
-
 // A client of an executor that this program has not started: a session that another program embeds, or LLVM's executor. It has
 // no linker, and calls what the executor offers by name.
 //
 // It belongs to the thread that made it: on others its functions return FARCALL_INVALID.
 typedef struct farcall_client farcall_client;
 
-// A session with an executor process, which this program has started. A number: if the session was closed, functions return
-// FARCALL_INVALID.
-typedef struct farcall_controller farcall_controller;
-
 // The completion of a service, to be given once.
 typedef struct farcall_done farcall_done;
 
-// A set of linked code in the executor. A number, as farcall_controller is one.
+// A set of linked code in one process, as LLVM's JITDylib. Most programs do best with a library (farcall_library_create). A number, as
+// farcall_executor is one.
 //
 // An object is linked when a symbol of it is looked up, or referred to by such an object. Names are searched in this order: the
 // dylib, its archives, the dylibs of its link order, and the executor's process with its libraries.
@@ -156,19 +201,32 @@ typedef struct farcall_dylib farcall_dylib;
 // The reason of a failure. The receiver owns it, and hands it on or frees it.
 typedef struct farcall_error farcall_error;
 
-// A C function of the executor, with its types. A number, as farcall_controller is one.
+// One or more processes that run linked code, with the same contents. A number: if the executor was closed, functions return
+// FARCALL_INVALID.
+typedef struct farcall_executor farcall_executor;
+
+// A C function of the executor, with its types. A number, as farcall_executor is one.
+//
+// A function of a library is found by its name in the present process, and takes a free process of several. A bound function belongs to
+// one process, and is dead with it; its calls cost 20 to 30 ns less.
 typedef struct farcall_function farcall_function;
 
 // Delays the shutdown of a session.
 typedef struct farcall_keepalive farcall_keepalive;
 
-// Memory in the executor that no code uses yet. A number, as farcall_controller is one.
+// A set of objects in an executor: linked together, looked up, run and removed as a whole. A number, as farcall_executor is one.
+//
+// What is added is there in each process of the executor, and in each next one, in the order in which it was added. An object that is
+// refused leaves the library as it was.
+typedef struct farcall_library farcall_library;
+
+// Memory in the executor that no code uses yet. A number, as farcall_executor is one.
 typedef struct farcall_memory farcall_memory;
 
 // The options of a session. The host owns them until a function takes them.
 typedef struct farcall_options farcall_options;
 
-// Sends calls without waiting for their results. A number, as farcall_controller is one.
+// Sends calls without waiting for their results. A number, as farcall_executor is one.
 //
 // The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own. At
 // most 256 are under way; a thread that submits more waits.
@@ -177,17 +235,28 @@ typedef struct farcall_pipeline farcall_pipeline;
 // An executor that starts no thread and never waits by itself. It belongs to the thread that created it.
 typedef struct farcall_polled farcall_polled;
 
-// Memory of this program that executors map as well. A number, as farcall_controller is one. It belongs to no controller, and outlives
+// A process of an executor: what has addresses. A number, as farcall_executor is one. It belongs to the executor.
+typedef struct farcall_process farcall_process;
+
+// A function of a library that is redirected from one implementation to the next, while the program runs. In a next process it leads
+// to the latest one from the start. A number, as farcall_executor is one.
+typedef struct farcall_redirection farcall_redirection;
+
+// Memory of this program that executors map as well. A number, as farcall_executor is one. It belongs to no executor, and outlives
 // executors.
 typedef struct farcall_region farcall_region;
 
 // A session that this program embeds.
 typedef struct farcall_session farcall_session;
 
+// An executor at one moment, from which any number of copies start, each within some hundred microseconds. A number, as
+// farcall_executor is one.
+typedef struct farcall_snapshot farcall_snapshot;
+
 // Something to do once, on any thread: the host runs it or drops it.
 typedef struct farcall_task farcall_task;
 
-// Owns objects of a dylib, which are removed together. A number, as farcall_controller is one.
+// Owns objects of a dylib, which are removed together. A number, as farcall_executor is one.
 typedef struct farcall_tracker farcall_tracker;
 
 // The bytes of a buffer of up to 8 bytes, or the address of the bytes of a larger one.
@@ -220,94 +289,6 @@ typedef struct {
     // The texts, ended by NULL; NULL for other kinds.
     const char *FARCALL_NULLABLE const *FARCALL_NULLABLE list;
 } farcall_fact;
-
-// Bytes for each protection of memory in the executor.
-typedef struct {
-    // Bytes that can be executed and read.
-    uint64_t code;
-    // Bytes that can be read.
-    uint64_t constants;
-    // Bytes that can be read and written.
-    uint64_t data;
-} farcall_sizes;
-
-// Receives a task, which the host runs soon, on a thread that may wait. Run it inside of this function only if no task waits
-// for a message.
-typedef void (*farcall_dispatch)(farcall_task *task, void *FARCALL_NULLABLE context);
-
-// The executor has died; error says how (farcall_error_facts), and belongs to this function. Called once, on a thread of the
-// library. It may wait, and may close the controller.
-typedef void (*farcall_on_death)(
-    farcall_controller *controller,
-    farcall_error *error,
-    void *FARCALL_NULLABLE context);
-
-// What an executor may not do, and how much it may use. With all members 0 it may do all that the user may.
-typedef struct {
-    // 0: no confinement. 1, isolated: the executor writes no files, makes no TCP connections, and signals and traces no process
-    // outside; what it starts ends with it. 2, strict: it makes no system calls but those of a session.
-    uint32_t level;
-    // Leaves out what this kernel cannot restrict. Otherwise the start fails.
-    bool allow_missing;
-    // The most private memory; 0 is no limit.
-    uint64_t memory_bytes_max;
-    // The most CPU time; 0 is no limit.
-    uint64_t cpu_seconds_max;
-    // The most descriptors; 0 is no limit.
-    uint64_t descriptors_max;
-    // The largest size of a file that the executor writes; 0 is no limit.
-    uint64_t file_bytes_max;
-} farcall_confinement;
-
-// How to start an executor. All members but size may be 0, which is the default.
-typedef struct {
-    // sizeof(farcall_start_options).
-    size_t size;
-    // The path of the executor's program. NULL: the program that the environment variable FARCALL_EXECUTOR names, or the file
-    // farcall-executor beside this program.
-    const char *FARCALL_NULLABLE program;
-    // Makes this program the executor's as well. Its main must call farcall_run_if_spawned first. FARCALL_EXECUTOR has precedence.
-    bool this_program;
-    // Leaves descriptors without close-on-exec open in the executor.
-    bool inherit_descriptors;
-    // Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
-    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;
-    // How long each side polls for the other before it sleeps; 50 us by default.
-    uint64_t spin_ns;
-    // How long the executor may take until it is ready; 10 s by default.
-    uint64_t start_timeout_ms;
-    // The memory for linked code at first, whole pages: 64, 64 and 128 MiB by default. More is added when it is needed.
-    farcall_sizes slab_bytes;
-    // The same for code with 32-bit addresses: 64, 64 and 256 MiB by default.
-    farcall_sizes low_slab_bytes;
-    // Runs completions of calls. NULL: threads of the library.
-    farcall_dispatch FARCALL_NULLABLE dispatch;
-    // Passed to dispatch; may be NULL.
-    void *FARCALL_NULLABLE dispatch_context;
-    // Called when the executor has died, unless it is NULL. Not called for the end by farcall_controller_close.
-    farcall_on_death FARCALL_NULLABLE on_death;
-    // Passed to on_death; may be NULL.
-    void *FARCALL_NULLABLE on_death_context;
-    // What the executor may not do, and how much it may use.
-    farcall_confinement confinement;
-    // The name under which farcall top shows the session; NULL if it does not.
-    const char *FARCALL_NULLABLE publish;
-} farcall_start_options;
-
-// Receives a name that the executor offers, and its address. The name lives until this function returns.
-typedef void (*farcall_visit_symbol)(const char *name, uint64_t address, void *FARCALL_NULLABLE context);
-
-// Receives a name that the executor offers, and its number. The name lives until this function returns.
-typedef void (*farcall_visit_value)(const char *name, int64_t value, void *FARCALL_NULLABLE context);
-
-// Receives the outcome of a call, and owns both: error is NULL and result its result, or result is empty.
-//
-// It runs once: as a task of the controller's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
-// or the controller is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
-typedef void (*farcall_on_complete)(
-    farcall_error *FARCALL_NULLABLE error,
-    farcall_buffer result,
-    void *FARCALL_NULLABLE context);
 
 // A value without its type: the member that the kind names.
 typedef union {
@@ -349,32 +330,254 @@ typedef struct {
     farcall_value_data data;
 } farcall_value;
 
-// Runs when linked code calls farcall_call_controller with a tag, or with any tag that has no handler. It owns the arguments.
-//
-// It answers by calling farcall_controller_answer with call_id exactly once, now or later, on any thread. Linked code waits for
-// that, and so does the thread that runs the handler: the thread of the host that waits for the executor's call. If a thread of
-// linked code's own calls, the handler runs on a thread of the library. So it may run on several threads at a time. It may
-// call the executor in turn.
-typedef void (*farcall_tag_handler)(farcall_controller *controller,
-    uint64_t tag,
-    farcall_buffer args,
-    uint64_t call_id,
+// When the next process starts after a death. With all members 0 none does: all calls fail then.
+typedef struct {
+    // The call that finds a process dead starts the next one, with the same contents.
+    bool restarts;
+    // Ends a process when a call with a timeout has timed out. Otherwise the function runs on in it.
+    bool kill_on_timeout;
+    // Keeps one more process started, which becomes the next one.
+    bool standby;
+    // The pause before a start; 0 is none. It doubles with each death.
+    uint64_t pause_ms;
+    // The longest pause. The pause begins anew when a process has lived for longer.
+    uint64_t pause_max_ms;
+    // The most starts within within_ms; 0 is no limit. When one more is needed, all calls fail from then on.
+    uint32_t restarts_max;
+    // See restarts_max.
+    uint64_t within_ms;
+} farcall_restart_policy;
+
+// What an executor may not do, and how much it may use. With all members 0 it may do all that the user may.
+typedef struct {
+    // 0: no confinement. 1, isolated: the executor writes no files, makes no TCP connections, and signals and traces no process
+    // outside; what it starts ends with it. 2, strict: it makes no system calls but those of a session.
+    uint32_t level;
+    // Leaves out what this kernel cannot restrict. Otherwise the start fails.
+    bool allow_missing;
+    // Runs on CPUs that nothing else wants.
+    bool background;
+    // The most private memory; 0 is no limit.
+    uint64_t memory_bytes_max;
+    // The most CPU time; 0 is no limit.
+    uint64_t cpu_seconds_max;
+    // The most descriptors; 0 is no limit.
+    uint64_t descriptors_max;
+    // The largest size of a file that the executor writes; 0 is no limit.
+    uint64_t file_bytes_max;
+} farcall_confinement;
+
+// Bytes for each protection of memory in the executor.
+typedef struct {
+    // Bytes that can be executed and read.
+    uint64_t code;
+    // Bytes that can be read.
+    uint64_t constants;
+    // Bytes that can be read and written.
+    uint64_t data;
+} farcall_sizes;
+
+// Receives a task, which the host runs soon, on a thread that may wait. Run it inside of this function only if no task waits
+// for a message.
+typedef void (*farcall_dispatch)(farcall_task *task, void *FARCALL_NULLABLE context);
+
+// How to start an executor. All members but size may be 0, which is the default.
+typedef struct {
+    // sizeof(farcall_executor_options).
+    size_t size;
+    // The path of the executor's program. NULL: the program that the environment variable FARCALL_EXECUTOR names, or the file
+    // farcall-executor beside this program.
+    const char *FARCALL_NULLABLE program;
+    // Makes this program the executor's as well. Its main must call farcall_run_if_spawned first. FARCALL_EXECUTOR has precedence.
+    bool this_program;
+    // Leaves descriptors without close-on-exec open in the executor.
+    bool inherit_descriptors;
+    // Lets debuggers set breakpoints in linked code.
+    bool debuggable;
+    // Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;
+    // What happens after a death.
+    farcall_restart_policy restart;
+    // The number of processes; 0 is 1. Each of several runs one call at a time.
+    size_t processes;
+    // What the executor may not do, and how much it may use.
+    farcall_confinement confinement;
+    // The name under which farcall top shows the executor; NULL if it does not.
+    const char *FARCALL_NULLABLE publish;
+    // How long each side polls for the other before it sleeps; 50 us by default.
+    uint64_t spin_ns;
+    // How long the executor may take until it is ready; 10 s by default.
+    uint64_t start_timeout_ms;
+    // How long a link may wait for the executor's answer; 0 is no limit.
+    uint64_t link_timeout_ms;
+    // The memory for linked code at first, whole pages: 64, 64 and 128 MiB by default. More is added when it is needed.
+    farcall_sizes slab_bytes;
+    // The same for code with 32-bit addresses: 64, 64 and 256 MiB by default.
+    farcall_sizes low_slab_bytes;
+    // Runs completions of calls. NULL: threads of the library.
+    farcall_dispatch FARCALL_NULLABLE dispatch;
+    // Passed to dispatch; may be NULL.
+    void *FARCALL_NULLABLE dispatch_context;
+} farcall_executor_options;
+
+// Brings into a process what its executor does not remember. The process is lent to this function. An error that it returns belongs to
+// the library. May be NULL: the result.
+typedef farcall_error *FARCALL_NULLABLE (*farcall_establish)(
+    farcall_process *process,
+    void *FARCALL_NULLABLE context);
+
+// A process has died; error says how (farcall_error_facts), and belongs to this function. It may wait, and several threads may run
+// it at the same time.
+typedef void (*farcall_on_death)(
+    farcall_executor *executor,
+    farcall_error *error,
     void *FARCALL_NULLABLE context);
 
 // Runs when linked code calls the C function that it defines, on the same threads as farcall_tag_handler. It gets a value for each
 // parameter, and stores its result, unless that is void. An error that it returns belongs to the library: linked code is
-// unwound, and the controller's call returns the error as FARCALL_REMOTE.
-typedef farcall_error *FARCALL_NULLABLE (*farcall_named_handler)(farcall_controller *controller,
-    const farcall_value *arguments,
+// unwound, and this program's call returns the error as FARCALL_REMOTE.
+typedef farcall_error *FARCALL_NULLABLE (*farcall_named_handler)(const farcall_value *arguments,
     size_t count,
     farcall_value *result,
+    void *FARCALL_NULLABLE context);
+
+// Makes the code of a function at its first call, and stores its address. The process is lent to this function. An error that it
+// returns belongs to the library: linked code is unwound, and the next call tries again. May be NULL: the result.
+typedef farcall_error *FARCALL_NULLABLE (*farcall_compile)(
+    farcall_process *process,
+    uint64_t *address,
+    void *FARCALL_NULLABLE context);
+
+// A field of a part that refers to a symbol.
+typedef struct {
+    // The offset in the part.
+    uint64_t offset;
+    // A farcall_field_kind.
+    uint32_t kind;
+    // The name of the symbol.
+    const char *symbol;
+    // What is added to the symbol's address; 0 for calls and entries.
+    int64_t addend;
+} farcall_field;
+
+// An instruction that changes a function's frame.
+typedef struct {
+    // The offset in the code of the byte behind the instruction.
+    uint32_t behind;
+    // A farcall_step_kind.
+    uint32_t kind;
+    // A farcall_register, for the kinds that name one.
+    uint32_t of;
+    // See farcall_step_kind.
+    uint32_t bytes;
+} farcall_frame_step;
+
+// A function, a constant or a variable.
+typedef struct {
+    // Its name.
+    const char *name;
+    // A farcall_protection: a function, a constant or a variable.
+    uint32_t protection;
+    // True if other objects do not see the name.
+    bool is_local;
+    // True if the function has a frame, through which exceptions and backtraces pass.
+    bool has_frame;
+    // Its bytes; NULL for a variable of zeroes.
+    const void *FARCALL_NULLABLE data;
+    // Their number.
+    size_t size;
+    // A power of two; 0 is 16 for functions and 8 for others.
+    uint64_t alignment;
+    // The fields that refer to symbols; may be NULL.
+    const farcall_field *FARCALL_NULLABLE fields;
+    // Their number.
+    size_t field_count;
+    // The instructions that change the frame, in the order of the code; may be NULL.
+    const farcall_frame_step *FARCALL_NULLABLE steps;
+    // Their number.
+    size_t step_count;
+} farcall_object_part;
+
+// The counts of one link, and the times of its phases.
+typedef struct {
+    // Objects linked, archive members included.
+    uint64_t objects;
+    // Sections that became part of the image.
+    uint64_t sections;
+    // Relocations applied.
+    uint64_t relocations;
+    // Bytes of the image, zero-fill included.
+    uint64_t bytes;
+    // Time to search archives, and to read the members that are needed.
+    uint64_t pull_ns;
+    // Time to look symbols up.
+    uint64_t look_up_ns;
+    // Time to lay the image out, and to allocate its memory.
+    uint64_t layout_ns;
+    // Time to make the image for its addresses.
+    uint64_t fixup_ns;
+    // Time to store the image.
+    uint64_t transfer_ns;
+} farcall_link_report;
+
+// Runs on the calling thread while a call waits, and returns NULL to wait on. An error ends the call and the process; the call
+// returns it.
+typedef farcall_error *FARCALL_NULLABLE (*farcall_watch)(void *FARCALL_NULLABLE context);
+
+// What a call is made with, besides its arguments. All members but size may be 0, which is the default.
+typedef struct {
+    // sizeof(farcall_call_options).
+    size_t size;
+    // The call fails with FARCALL_TIMEOUT after this time; 0 is no limit. The function still runs, and its result will be dropped, unless
+    // the restart policy kills the process then.
+    uint64_t timeout_ms;
+    // Looks now and then whether the call goes on, unless it is NULL.
+    farcall_watch FARCALL_NULLABLE watch;
+    // Passed to watch; may be NULL.
+    void *FARCALL_NULLABLE watch_context;
+    // The time between two looks; 0 is 10 ms.
+    uint64_t watch_every_ms;
+} farcall_call_options;
+
+// Receives the outcome of a call of a function, as farcall_on_complete, and owns both: error is NULL and result its result, or result is
+// FARCALL_VOID. May be NULL: error.
+typedef void (*farcall_on_result)(
+    farcall_error *FARCALL_NULLABLE error,
+    farcall_value result,
+    void *FARCALL_NULLABLE context);
+
+// Receives a name that the executor offers, and its address. The name lives until this function returns.
+typedef void (*farcall_visit_symbol)(const char *name, uint64_t address, void *FARCALL_NULLABLE context);
+
+// Receives a name that the executor offers, and its number. The name lives until this function returns.
+typedef void (*farcall_visit_value)(const char *name, int64_t value, void *FARCALL_NULLABLE context);
+
+// Receives the outcome of a call, and owns both: error is NULL and result its result, or result is empty.
+//
+// It runs once: as a task of the executor's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
+// or the executor is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
+typedef void (*farcall_on_complete)(
+    farcall_error *FARCALL_NULLABLE error,
+    farcall_buffer result,
+    void *FARCALL_NULLABLE context);
+
+// Runs when linked code calls farcall_call_controller with a tag, or with any tag that has no handler. It owns the arguments.
+//
+// It answers by calling farcall_process_answer with call_id exactly once, now or later, on any thread. Linked code waits for
+// that, and so does the thread that runs the handler: the thread of the host that waits for the executor's call. If a thread of
+// linked code's own calls, the handler runs on a thread of the library. So it may run on several threads at a time. It may
+// call the executor in turn.
+typedef void (*farcall_tag_handler)(farcall_process *process,
+    uint64_t tag,
+    farcall_buffer args,
+    uint64_t call_id,
     void *FARCALL_NULLABLE context);
 
 // A part of memory: whole pages of one protection.
 typedef struct {
     // The executor's address of the first byte; 0 if no byte was reserved.
     uint64_t address;
-    // Where this program writes the same bytes; NULL if no byte was reserved. It stays mapped until the controller is closed.
+    // Where this program writes the same bytes; NULL if no byte was reserved. It stays mapped until the executor is closed.
     void *FARCALL_NULLABLE working;
     // The number of bytes.
     uint64_t bytes;
@@ -609,68 +812,524 @@ void farcall_task_run(farcall_task *FARCALL_NULLABLE task);
 // It must come from a dispatch function, and be run or dropped once.
 void farcall_task_drop(farcall_task *FARCALL_NULLABLE task);
 
+// Frees the bytes of a result of the kind FARCALL_BYTES, and leaves FARCALL_VOID. Others need not be freed. May be NULL: value.
+//
+// The value must be the caller's.
+void farcall_value_dispose(farcall_value *FARCALL_NULLABLE value);
+
 // Serves as an executor and ends the process, if a controller has started this program with this_program; returns at once
 // otherwise. Call it first in main, before the program starts threads.
 void farcall_run_if_spawned(void);
 
-// Starts an executor, and waits until it is ready. The executor ends with the session. May be NULL: options.
+// Starts an executor, and waits until it is ready. May be NULL: options.
 //
-// The options must be readable, with what they point to, and controller writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_start(const farcall_start_options *FARCALL_NULLABLE options,
-    farcall_controller *FARCALL_NULLABLE *FARCALL_NONNULL controller);
-
-// Ends the session, also while other threads call: each call under way fails with FARCALL_DISCONNECTED, as does each completion
-// that has not come. All that belongs to the controller goes with it: dylibs, trackers, functions, pipelines, memory.
+// With a restart policy, the call that finds a process dead starts the next one, with the same libraries, handlers and regions. What
+// has addresses belongs to one process: see farcall_executor_process.
 //
-// A handler that runs goes to its end before its call fails. The executor has ended when this returns; it is killed if it does
-// not end in 2 s. Waits for completions that run on threads of the library. May be NULL: controller.
+// The options must be readable, with what they point to, and executor writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_close(farcall_controller *FARCALL_NULLABLE controller);
+farcall_error *FARCALL_NULLABLE farcall_executor_start(const farcall_executor_options *FARCALL_NULLABLE options,
+    farcall_executor *FARCALL_NULLABLE *FARCALL_NONNULL executor);
 
-// Ends the executor as exit(status) ends a program, and stores the exit status of the process. The controller stays, to be
-// closed.
+// Ends an executor for ever, also while other threads call: each call under way fails with FARCALL_DISCONNECTED, as does each completion
+// that has not come. All that belongs to the executor goes with it: libraries, functions, processes, dylibs, pipelines, memory.
+//
+// A handler that runs goes to its end before its call fails. The processes have ended when this returns: after 2 s they
+// are killed. Waits for completions that run on threads of the library. May be NULL: executor.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_close(farcall_executor *FARCALL_NULLABLE executor);
+
+// Ends the present processes at once, whatever they do. Calls under way fail with FARCALL_DIED. With a restart policy the next call
+// starts the next process. Does nothing when they have ended.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_kill(farcall_executor *executor);
+
+// As farcall_executor_kill, and starts the next processes now. FARCALL_INVALID without a restart policy.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_executor_restart(farcall_executor *executor);
+
+// Stores the number of processes, the dead ones included.
+//
+// processes must be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_executor_processes(
+    farcall_executor *executor,
+    size_t *processes);
+
+// Stores the process identifiers of the processes that run, at most capacity, and their number in running. Starts none. May be NULL:
+// pids.
+//
+// As many pids must be writable, and running.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_pids(farcall_executor *executor,
+    int32_t *FARCALL_NULLABLE pids,
+    size_t capacity,
+    size_t *running);
+
+// Stores the present process with this number, counted from 0, for all that has addresses. With a restart policy it is started first
+// if the last one has died; the addresses of one process mean nothing in the next. Without one it is the only process, dead or alive.
+// It belongs to the executor; a program that asks often frees it (farcall_process_dispose).
+//
+// process must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_process(farcall_executor *executor,
+    size_t number,
+    farcall_process *FARCALL_NULLABLE *FARCALL_NONNULL process);
+
+// Stores the executor with one of its processes alone, counted from 0. What is added by this handle is in no other process, and calls of
+// its functions do not wait until the process is free. It belongs to the first executor; closing it ends that process.
+//
+// one must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_on(farcall_executor *executor,
+    size_t number,
+    farcall_executor *FARCALL_NULLABLE *FARCALL_NONNULL one);
+
+// Attaches a region at its own address, in each process and in each next one. It stays attached until the executor ends.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_attach(farcall_executor *executor,
+    farcall_region *region);
+
+// Calls establish for each process, and for each next one, in the order of what was added. It runs on the thread whose call starts
+// the process, must not use the executor, and fails the start if it returns an error. In the first process that is the error here, and
+// nothing is remembered. The context must live until the executor is closed.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_establish(farcall_executor *executor,
+    farcall_establish establish,
+    void *FARCALL_NULLABLE context);
+
+// Calls on_death with each death from now on. With a restart policy that is before the next process starts, on the thread that starts
+// it. Without one it is at once, on a thread of the library. Not called for the end by farcall_executor_close.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_on_death(farcall_executor *executor,
+    farcall_on_death on_death,
+    void *FARCALL_NULLABLE context);
+
+// Creates an empty library. Its name appears in messages.
+//
+// The name must be a text, and library writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_create(farcall_executor *executor,
+    const char *name,
+    farcall_library *FARCALL_NULLABLE *FARCALL_NONNULL library);
+
+// Frees the handle of a library. Its code stays, until the executor is closed. May be NULL: library.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_library_dispose(
+    farcall_library *FARCALL_NULLABLE library);
+
+// Adds an ELF object from memory, of which this function makes a copy. Its name appears in messages. FARCALL_LINK if the library
+// defines a symbol of it already.
+//
+// The name must be a text, and the bytes readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_add_object(farcall_library *library,
+    const char *name,
+    const void *data,
+    size_t size);
+
+// Adds an ELF object from a file, as farcall_library_add_object.
+//
+// The path must be a text.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_library_add_object_file(
+    farcall_library *library,
+    const char *path);
+
+// Adds an archive from memory, of which this function makes a copy. A link takes the members that define a missing symbol.
+//
+// The name must be a text, and the bytes readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_add_archive(farcall_library *library,
+    const char *name,
+    const void *data,
+    size_t size);
+
+// Adds an archive from a file, as farcall_library_add_archive. A thin archive is read from the folder that it lies in.
+//
+// The path must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_add_archive_file(farcall_library *library,
+    const char *path);
+
+// Makes the next link open a shared library in the executor, by file name or path as of dlopen. Look-ups find its symbols as well,
+// behind those of the library's own objects.
+//
+// The name must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_add_library(farcall_library *library,
+    const char *name);
+
+// Makes the next link search the archives for a symbol that no object refers to, such as main.
+//
+// The name must be a text.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_library_want(
+    farcall_library *library,
+    const char *name);
+
+// Defines a name as an address of the present process, for look-ups and for objects that are linked later. A next process does not
+// have it: farcall_executor_establish can define it there. FARCALL_LINK if the library defines the name already.
+//
+// The name must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_define(farcall_library *library,
+    const char *name,
+    uint64_t address);
+
+// Defines a C function that calls a handler of this program, for linked code and for look-ups. The prototype says its name and
+// its types: numbers, bool and pointers, at most 16. declarations has the typedefs that the prototype uses.
+//
+// Strings and arrays come as addresses of the executor, which farcall_process_read reads. The context must live until the executor is
+// closed, or the library is cleared and no call of the handler runs. May be NULL: declarations.
+//
+// The declarations and the prototype must be texts.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_define_handler(farcall_library *library,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_named_handler handler,
+    void *FARCALL_NULLABLE context);
+
+// Defines a function that compile makes at its first call, in each process. The context must live until the executor is closed.
+//
+// The name must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_create_lazy(farcall_library *library,
+    const char *name,
+    farcall_compile compile,
+    void *FARCALL_NULLABLE context);
+
+// Makes the library a program to shared libraries: its names come before theirs, as those of a native program do. Call it before the
+// first link, for one library of an executor.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_precede_libraries(farcall_library *library);
+
+// Makes the links from now on a version of a program that shares variables with an earlier version, and with later ones. A variable that
+// the earlier version has under the same name, with the same size, keeps its address and its value. That holds for variables in sections
+// of their own, as -fdata-sections makes them. May be NULL: earlier.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_keep_variables(farcall_library *library,
+    farcall_library *FARCALL_NULLABLE earlier);
+
+// Makes links from now on keep a copy of their initial data, for farcall_library_run_fresh.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_library_keep_initial_data(farcall_library *library);
+
+// Has the prototypes of functions compared with the debug information of the objects that are linked from now on.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_check_types(farcall_library *library);
+
+// Adds an object of machine code and data that this program has made itself: a compiler that emits bytes needs neither ELF nor an
+// assembler. The name appears in messages. FARCALL_INVALID names a part that is wrong.
+//
+// The names must be texts, and the parts readable, with what they point to.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_add_parts(farcall_library *library,
+    const char *name,
+    const farcall_object_part *parts,
+    size_t count);
+
+// Makes a function of a name and a prototype, such as "double scale(long count, double unit)". A NULL name is that of the prototype. The
+// function is looked up when it is called first, in each process. May be NULL: name, declarations.
+//
+// The text of declarations has the structures and typedefs that the prototype uses, each ended by a semicolon.
+//
+// If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
+//
+// The name, the declarations and the prototype must be texts, and function writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_function(farcall_library *library,
+    const char *FARCALL_NULLABLE name,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
+
+// Links the objects added since the last link, in the present process; look-ups and calls do so by themselves. If it fails, the added
+// objects are dropped, and earlier links stay. May be NULL: report.
+//
+// report must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_link(farcall_library *library,
+    farcall_link_report *FARCALL_NULLABLE report);
+
+// Opens the shared libraries that were added, now and not in the next link. FARCALL_LINK if one cannot be opened: then none of them
+// belongs to the next link.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_open_libraries(farcall_library *library);
+
+// Stores the address of a symbol in the present process. Links the added objects first. FARCALL_SYMBOLS names the symbols that are
+// missing.
+//
+// The name must be a text, and address writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_lookup(farcall_library *library,
+    const char *name,
+    uint64_t *address);
+
+// Runs the initializers (static constructors) of what was added so far and has not run them, also in each next process.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_initialize(farcall_library *library);
+
+// Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
+// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. May be NULL: argv.
+//
+// The arguments must be texts, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_run_main(farcall_library *library,
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
+    int *result);
+
+// Runs the program with fresh data, as a process of its own would. Its variables get their initial values. Then the initializers run,
+// main, the exit handlers and the finalizers. Links nothing again. The program was linked after farcall_library_keep_initial_data. May
+// be NULL: argv.
+//
+// The arguments must be texts, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_run_fresh(farcall_library *library,
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
+    int *result);
+
+// Starts a program at code of its own instead of main, as the kernel starts one at _start, and stores its exit status. The process has
+// ended when this returns. May be NULL: argv.
+//
+// The entry and the arguments must be texts, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_run_start(farcall_library *library,
+    const char *entry,
+    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
+    int *result);
+
+// Removes all code of a library from each process, and forgets what was added, redirected functions as well: runs exit handlers, and
+// frees the memory. None of the code may be running. FARCALL_INVALID if a redirected function of another library leads to this one:
+// nothing has changed then. The library stays, empty.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_clear(farcall_library *library);
+
+// Defines name in a library as a function that can be redirected, for look-ups and for objects that are linked later. At first it
+// leads to the function symbol of the library of, which belongs to the same executor.
+//
+// The name and the symbol must be texts, and redirection writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_redirection_create(farcall_library *library,
+    const char *name,
+    farcall_library *of,
+    const char *symbol,
+    farcall_redirection *FARCALL_NULLABLE *FARCALL_NONNULL redirection);
+
+// Redirects the function to symbol of the library of, for each call that begins later on any thread. Links of first. If that fails,
+// nothing has changed.
+//
+// The symbol must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_redirection_redirect(farcall_redirection *redirection,
+    farcall_library *of,
+    const char *symbol);
+
+// As farcall_redirection_redirect. Then forgets what was added to the library old. Its code is removed from each process, when the calls
+// that are under way now have left it.
+//
+// The symbol must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_redirection_redirect_and_remove(farcall_redirection *redirection,
+    farcall_library *of,
+    const char *symbol,
+    farcall_library *old);
+
+// Removes the function from each process, and forgets it. Linked code should call it no more: it crashes at address 0 then. Frees the
+// redirection. May be NULL: redirection.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_redirection_remove(farcall_redirection *FARCALL_NULLABLE redirection);
+
+// Frees the handle of a redirection. The function stays. May be NULL: redirection.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_redirection_dispose(
+    farcall_redirection *FARCALL_NULLABLE redirection);
+
+// Takes a snapshot of an executor, which has one process and no restart policy. No call may be under way, and no thread of the program.
+// The executor runs no more calls then: its libraries are what copies have (farcall_library_in_copy), as far as they are linked.
+//
+// A copy has libraries, data, heap, open files and attached regions of the executor. All copies end when the executor is closed, or
+// when the snapshot is disposed of and all copies are closed.
+//
+// snapshot must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_snapshot_take(farcall_executor *executor,
+    farcall_snapshot *FARCALL_NULLABLE *FARCALL_NONNULL snapshot);
+
+// Starts a copy, and waits until it is ready. It is an executor of its own, to be closed.
+//
+// copy must be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_snapshot_spawn(
+    farcall_snapshot *snapshot,
+    farcall_executor *FARCALL_NULLABLE *FARCALL_NONNULL copy);
+
+// Frees a snapshot. Its copies live on. May be NULL: snapshot.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_snapshot_dispose(
+    farcall_snapshot *FARCALL_NULLABLE snapshot);
+
+// Stores the same library in a copy of its executor: what was linked before the snapshot, at the same addresses. It belongs to the
+// copy. FARCALL_INVALID if copy is no copy of the library's executor.
+//
+// same must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_library_in_copy(farcall_library *library,
+    farcall_executor *copy,
+    farcall_library *FARCALL_NULLABLE *FARCALL_NONNULL same);
+
+// Makes a function of an address and a prototype, as farcall_library_function. It is bound to the process. Sends no message. May be NULL:
+// declarations.
+//
+// The declarations and the prototype must be texts, and function writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_process_function(farcall_process *process,
+    uint64_t address,
+    const char *FARCALL_NULLABLE declarations,
+    const char *prototype,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
+
+// Calls a function with a value for each parameter, and waits for its result. Structures are given by their bytes, which stay the
+// caller's. The caller owns the result (farcall_value_dispose). FARCALL_TYPE if the values are not of the prototype's types; nothing
+// is sent then. May be NULL: arguments, result.
+//
+// The call is made once. If the process dies, that is an error of this call; with a restart policy the next call starts another one.
+//
+// The arguments must be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_call(farcall_function *function,
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    farcall_value *FARCALL_NULLABLE result);
+
+// As farcall_function_call, up to a time, or watched. May be NULL: options, arguments, result.
+//
+// The options and the arguments must be readable, and result writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_call_with(farcall_function *function,
+    const farcall_call_options *FARCALL_NULLABLE options,
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    farcall_value *FARCALL_NULLABLE result);
+
+// Makes calls calls with count arguments each, which lie one behind the other, and stores their results in this order. Many calls
+// travel in one message. Stores all results or none. May be NULL: arguments, results.
+//
+// The arguments must be readable, and as many results writable as there are calls.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_batch(farcall_function *function,
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    size_t calls,
+    farcall_value *FARCALL_NULLABLE results);
+
+// Calls a function for each row of a table in a region, by one message. What the calls return is dropped. May be NULL: options, first,
+// steps.
+//
+// The values of first are the arguments for the first row. Each further row adds the steps to them: bytes to a pointer, a number to an
+// integer. The step of another argument is 0.
+//
+// The options, the arguments and as many steps must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_rows(farcall_function *function,
+    const farcall_call_options *FARCALL_NULLABLE options,
+    const farcall_value *FARCALL_NULLABLE first,
+    const int64_t *FARCALL_NULLABLE steps,
+    size_t count,
+    uint64_t rows);
+
+// Stores the function bound to the present process, which is started first if the last one has died. FARCALL_SYMBOLS if the library does
+// not define the name.
+//
+// bound must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_bind(farcall_function *function,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL bound);
+
+// Stores the function in one process of its executor, counted from 0. Its calls do not wait until that is free. FARCALL_INVALID for a
+// bound function.
+//
+// one must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_on(farcall_function *function,
+    size_t number,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL one);
+
+// Stores the function bound to the process of a pipeline, to which farcall_function_submit submits its calls. FARCALL_INVALID if the
+// function belongs to another process.
+//
+// over must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_over(farcall_function *function,
+    farcall_pipeline *pipeline,
+    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL over);
+
+// Submits a call to the pipeline of the function (farcall_function_over), as farcall_pipeline_submit: on_result receives its outcome. If
+// this function returns an error, nothing was submitted, and on_result is not called. May be NULL: arguments.
+//
+// The arguments must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_submit(farcall_function *function,
+    const farcall_value *FARCALL_NULLABLE arguments,
+    size_t count,
+    farcall_on_result on_result,
+    void *FARCALL_NULLABLE context);
+
+// Stores the address of a function in the present process.
+//
+// address must be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_address(
+    farcall_function *function,
+    uint64_t *address);
+
+// Stores the prototype of a function, to be freed with farcall_text_free.
+//
+// prototype must be writable.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_prototype(
+    farcall_function *function,
+    char *FARCALL_NULLABLE *FARCALL_NONNULL prototype);
+
+// Frees a function. Calls under way go to their end. May be NULL: function.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(
+    farcall_function *FARCALL_NULLABLE function);
+
+// Frees the handle of a process with all that belongs to it: dylibs, functions by address, pipelines and handlers. So it does with
+// memory that was not finalized, and with regions that were attached by the handle. Calls that were submitted complete with
+// FARCALL_DISCONNECTED, on this thread. The process itself runs on. May be NULL: process.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_process_dispose(farcall_process *FARCALL_NULLABLE process);
+
+// Ends the process as exit(status) ends a program, and stores the exit status of the process. The handle stays.
 //
 // exit_status must be writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_exit(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_exit(farcall_process *process,
     int status,
     int *exit_status);
 
-// Kills the executor at once. Calls under way fail with FARCALL_DIED. Does nothing when it has ended. The controller stays, to be
-// closed.
+// Kills the process at once. Calls under way fail with FARCALL_DIED. Does nothing when it has ended. The handle stays.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_kill(farcall_controller *controller);
+farcall_error *FARCALL_NULLABLE farcall_process_kill(farcall_process *process);
 
-// How the executor died, as an error of the code FARCALL_DIED; NULL while it runs. Sends no message.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_death(farcall_controller *controller);
+// How the process died, as an error of the code FARCALL_DIED; NULL while it runs. Sends no message.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_process_death(farcall_process *process);
 
 // Stores the number of the executor's process; 0 when it has ended.
 //
 // pid must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_pid(
-    farcall_controller *controller,
-    int32_t *pid);
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_process_pid(farcall_process *process, int32_t *pid);
 
 // Stores the executor's target triple, to be freed with farcall_text_free.
 //
 // triple must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_controller_triple(
-    farcall_controller *controller,
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_process_triple(
+    farcall_process *process,
     char *FARCALL_NULLABLE *FARCALL_NONNULL triple);
 
 // Stores a line that tells what the kernel enforces on the executor and what it lacks, to be freed with farcall_text_free.
 //
 // text must be writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_confinement(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_confinement(farcall_process *process,
     char *FARCALL_NULLABLE *FARCALL_NONNULL text);
 
 // Stores the size of a page of the executor.
 //
 // bytes must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_page_bytes(farcall_controller *controller,
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_process_page_bytes(
+    farcall_process *process,
     uint64_t *bytes);
 
 // Stores the address that the executor itself offers under a name, as its functions for LLVM's controllers. FARCALL_SYMBOLS if it
@@ -678,19 +1337,19 @@ farcall_error *FARCALL_NULLABLE farcall_controller_page_bytes(farcall_controller
 //
 // The name must be a text, and address writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_symbol(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_symbol(farcall_process *process,
     const char *name,
     uint64_t *address);
 
 // Calls visit for each name that the executor itself offers, on this thread, in the order of the names.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_each_symbol(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_each_symbol(farcall_process *process,
     farcall_visit_symbol visit,
     void *FARCALL_NULLABLE context);
 
 // Calls visit for each number that the executor offers, on this thread, in the order of the names.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_each_value(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_each_value(farcall_process *process,
     farcall_visit_value visit,
     void *FARCALL_NULLABLE context);
 
@@ -701,29 +1360,28 @@ farcall_error *FARCALL_NULLABLE farcall_controller_each_value(farcall_controller
 //
 // The arguments must be readable, and result writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_call(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_call(farcall_process *process,
     uint64_t function,
     const void *FARCALL_NULLABLE args,
     size_t size,
     farcall_buffer *result);
 
-// As farcall_controller_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it
-// still runs, and its result will be dropped. May be NULL: args.
+// As farcall_process_call, up to a time, or watched. May be NULL: options, args.
 //
-// The arguments must be readable, and result writable.
+// The options and the arguments must be readable, and result writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_call_timeout(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_call_with(farcall_process *process,
     uint64_t function,
+    const farcall_call_options *FARCALL_NULLABLE options,
     const void *FARCALL_NULLABLE args,
     size_t size,
-    uint64_t timeout_ms,
     farcall_buffer *result);
 
 // Copies size bytes of the executor's memory. FARCALL_REMOTE if they cannot be read; the executor continues. Sends one message.
 //
 // data must be writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_read(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_read(farcall_process *process,
     uint64_t address,
     void *data,
     size_t size);
@@ -733,7 +1391,7 @@ farcall_error *FARCALL_NULLABLE farcall_controller_read(farcall_controller *cont
 //
 // data must be readable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_write(farcall_process *process,
     uint64_t address,
     const void *data,
     size_t size);
@@ -741,21 +1399,21 @@ farcall_error *FARCALL_NULLABLE farcall_controller_write(farcall_controller *con
 // Stores where this program reads and writes the executor's memory from an address on, and how many bytes both processes map
 // there. FARCALL_INVALID if it is no memory for linked code: read and write that with messages. Sends no message.
 //
-// The bytes stay mapped until the controller is closed. Linked code may write them at any moment. May be NULL: bytes.
+// The bytes stay mapped until the executor is closed. Linked code may write them at any moment. May be NULL: bytes.
 //
 // working and bytes must be writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_shared_memory(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_process_shared_memory(farcall_process *process,
     uint64_t address,
     void *FARCALL_NULLABLE *FARCALL_NONNULL working,
     uint64_t *FARCALL_NULLABLE bytes);
 
-// Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
+// Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the executor's
 // dispatcher.
 //
 // pipeline must be writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_pipeline_open(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_pipeline_open(farcall_process *process,
     bool is_polled,
     farcall_pipeline *FARCALL_NULLABLE *FARCALL_NONNULL pipeline);
 
@@ -784,59 +1442,174 @@ farcall_error *FARCALL_NULLABLE farcall_pipeline_poll(farcall_pipeline *pipeline
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_close(farcall_pipeline *FARCALL_NULLABLE pipeline);
 
-// Frees the bytes of a result of the kind FARCALL_BYTES, and leaves FARCALL_VOID. Others need not be freed. May be NULL: value.
+// Registers a handler, and stores its tag, never 0, which is to be passed to linked code. The context must live until the session
+// ends, or until the handler is removed and no call of it runs.
 //
-// The value must be the caller's.
-void farcall_value_dispose(farcall_value *FARCALL_NULLABLE value);
-
-// Makes a function of an address and a prototype, such as "double scale(long count, double unit)". Sends no message. The text of
-// declarations has the structures and typedefs that the prototype uses, each ended by a semicolon. May be NULL: declarations.
-//
-// If the function has other types, the executor may crash; calls then return an error, or a number without meaning.
-//
-// The declarations and the prototype must be texts, and function writable.
+// tag must be writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_function_create(farcall_controller *controller,
-    uint64_t address,
-    const char *FARCALL_NULLABLE declarations,
-    const char *prototype,
-    farcall_function *FARCALL_NULLABLE *FARCALL_NONNULL function);
+farcall_error *FARCALL_NULLABLE farcall_process_register_handler(farcall_process *process,
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context,
+    uint64_t *tag);
 
-// Calls a function with a value for each parameter, and waits for its result. Structures are given by their bytes, which stay the
-// caller's. The caller owns the result (farcall_value_dispose). FARCALL_TYPE if the values are not of the prototype's types; nothing
-// is sent then. May be NULL: arguments, result.
-//
-// The arguments must be readable, and result writable.
+// Removes a handler. Later calls of its tag are refused; calls under way run to their end.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_process_remove_handler(
+    farcall_process *process,
+    uint64_t tag);
+
+// Sets the handler of all tags that no registered handler has, once for each process. LLVM's code uses addresses as tags.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_function_call(farcall_function *function,
-    const farcall_value *FARCALL_NULLABLE arguments,
+farcall_error *FARCALL_NULLABLE farcall_process_handle_other_tags(farcall_process *process,
+    farcall_tag_handler handler,
+    void *FARCALL_NULLABLE context);
+
+// Answers a call of a handler, on any thread. Takes the result; an out-of-band error is the error of linked code's call.
+// FARCALL_INVALID if the call has an answer, or the session is over.
+//
+// The result must be the caller's.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_process_answer(farcall_process *process,
+    uint64_t call_id,
+    farcall_buffer result);
+
+// Makes a region of this many bytes, zero at first. If is_read_only is true, a store of linked code ends the executor; this
+// program may write. Pages take memory when they are touched.
+//
+// region must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
+    bool is_read_only,
+    farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
+
+// Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
+// write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
+//
+// data and bytes must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_data(farcall_region *region,
+    void *FARCALL_NULLABLE *FARCALL_NONNULL data,
+    uint64_t *FARCALL_NULLABLE bytes);
+
+// Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
+// addresses in the region are right on both sides. If is_anywhere is true, it is another one where other memory is there.
+// Sends one message. A region may be attached to several executors, to each once.
+//
+// address must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_attach(farcall_region *region,
+    farcall_process *process,
+    bool is_anywhere,
+    uint64_t *address);
+
+// Makes an executor unmap the region. Linked code must not use it then. Sends one message.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_detach(
+    farcall_region *region,
+    farcall_process *process);
+
+// Takes the memory of a part of the region now. Without this a page is taken when it is first touched, and if the system has no memory
+// left then, it kills a process.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_populate(farcall_region *region,
+    size_t offset,
+    size_t bytes);
+
+// Takes the memory of a part of the region now, in pages of 2 MiB. FARCALL_SYSTEM if the system has none.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_use_large_pages(farcall_region *region,
+    size_t offset,
+    size_t bytes);
+
+// Gives the whole pages of a part of the region back to the system. They are zero then.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_discard(
+    farcall_region *region,
+    size_t offset,
+    size_t bytes);
+
+// Allocates a block of the region's heap, and stores its offset. All of the region is the heap: a program that places data itself
+// allocates nothing. The bytes are zero, or those of an earlier block. alignment is a power of two. FARCALL_LIMIT if no free
+// part is large enough.
+//
+// offset must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_allocate(farcall_region *region,
+    size_t size,
+    size_t alignment,
+    uint64_t *offset);
+
+// Frees the block at an offset, which farcall_region_allocate has stored. Linked code must not use it then.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(
+    farcall_region *region,
+    uint64_t offset);
+
+// Unmaps the region here. Executors that have it attached keep it until they end. No thread may use its bytes then. May be NULL:
+// region.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_region_dispose(farcall_region *FARCALL_NULLABLE region);
+
+// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. The last zero_fill bytes of the
+// data are zero; if they are many, they take memory when they are touched. Sends no message, unless all memory for linked code is
+// used up. FARCALL_LIMIT if there is no more.
+//
+// memory must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_process *process,
+    farcall_sizes sizes,
+    uint64_t zero_fill,
+    farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
+
+// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all of the
+// used bytes that code will read.
+//
+// part must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_part(farcall_memory *memory,
+    uint32_t protection,
+    farcall_part *part);
+
+// Names functions in memory: messages about crashes say them, with the name of an object. The names go with the memory. A second
+// list takes the place of the first one. Sends no message. May be NULL: functions.
+//
+// The names must be texts, and the functions readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_name_functions(farcall_memory *memory,
+    const char *object,
+    const farcall_function_name *FARCALL_NULLABLE functions,
+    size_t count);
+
+// Makes memory usable: the next call may run its code. Stores its base, which farcall_process_deallocate takes. Frees the handle,
+// also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. Memory that only
+// finalize actions use can be deallocated when that call has returned. May be NULL: actions.
+//
+// The actions and their arguments must be readable, and base writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_memory_finalize(farcall_memory *memory,
+    const farcall_action *FARCALL_NULLABLE actions,
     size_t count,
-    farcall_value *FARCALL_NULLABLE result);
+    uint64_t *base);
 
-// As farcall_function_call, for at most timeout_ms milliseconds: see farcall_controller_call_timeout. May be NULL: arguments,
-// result.
+// Frees memory that was not finalized. May be NULL: memory.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_memory_abandon(
+    farcall_memory *FARCALL_NULLABLE memory);
+
+// Runs the dealloc actions of finalized memory, by the bases that farcall_memory_finalize has stored, and frees it. None of its code
+// may be running. Sends one message for all if any has actions, else none. If one fails, the rest is still freed. May be
+// NULL: bases.
 //
-// The arguments must be readable, and result writable.
+// The bases must be readable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_function_call_timeout(farcall_function *function,
-    const farcall_value *FARCALL_NULLABLE arguments,
-    size_t count,
-    uint64_t timeout_ms,
-    farcall_value *FARCALL_NULLABLE result);
+farcall_error *FARCALL_NULLABLE farcall_process_deallocate(farcall_process *process,
+    const uint64_t *FARCALL_NULLABLE bases,
+    size_t count);
 
-// Frees a function. Calls under way go to their end. May be NULL: function.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_dispose(
-    farcall_function *FARCALL_NULLABLE function);
-
-// Creates an empty dylib. Its name, which no other dylib of the controller has, appears in messages.
+// Creates an empty dylib. Its name, which no other dylib of the process has, appears in messages.
 //
 // The name must be a text, and dylib writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_dylib_create(farcall_controller *controller,
+farcall_error *FARCALL_NULLABLE farcall_dylib_create(farcall_process *process,
     const char *name,
     farcall_dylib *FARCALL_NULLABLE *FARCALL_NONNULL dylib);
 
-// Makes a dylib search another one of the same controller, before the executor's process.
+// Makes a dylib search another dylib of the same process, before the executor's process.
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_dylib_add_to_link_order(
     farcall_dylib *dylib,
     farcall_dylib *other);
@@ -876,14 +1649,6 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_add_archive_file(farcall_dylib *dylib,
     const char *path);
 
-// Opens a shared library in the executor, by file name or path as of dlopen. All dylibs of the controller find its symbols then.
-// FARCALL_LINK if it cannot be opened. Sends one message.
-//
-// The path must be a text.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_open_library(farcall_controller *controller,
-    const char *path);
-
 // Defines a name as an address of the executor. FARCALL_SYMBOLS if the dylib defines the name already.
 //
 // The name must be a text.
@@ -914,15 +1679,6 @@ farcall_error *FARCALL_NULLABLE farcall_dylib_lookup_many(farcall_dylib *dylib,
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_dylib_initialize(farcall_dylib *dylib);
 
-// Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
-// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. May be NULL: argv.
-//
-// The arguments must be texts, and result writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_dylib_run_main(farcall_dylib *dylib,
-    const char *FARCALL_NULLABLE const *FARCALL_NULLABLE argv,
-    int *result);
-
 // Removes all code of a dylib, with that of its trackers: runs exit handlers, and frees the memory. None of the code may be running.
 // The dylib stays, empty.
 FARCALL_NODISCARD
@@ -947,161 +1703,6 @@ farcall_error *FARCALL_NULLABLE farcall_tracker_remove(farcall_tracker *FARCALL_
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_tracker_transfer(farcall_tracker *tracker,
     farcall_tracker *FARCALL_NULLABLE to);
-
-// Registers a handler, and stores its tag, never 0, which is to be passed to linked code. The context must live until the session
-// ends, or until the handler is removed and no call of it runs.
-//
-// tag must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_register_handler(farcall_controller *controller,
-    farcall_tag_handler handler,
-    void *FARCALL_NULLABLE context,
-    uint64_t *tag);
-
-// Removes a handler. Later calls of its tag are refused; calls under way run to their end.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_remove_handler(farcall_controller *controller,
-    uint64_t tag);
-
-// Sets the handler of all tags that no registered handler has, once for each controller. LLVM's code uses addresses as tags.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_handle_other_tags(farcall_controller *controller,
-    farcall_tag_handler handler,
-    void *FARCALL_NULLABLE context);
-
-// Answers a call of a handler, on any thread. Takes the result; an out-of-band error is the error of linked code's call.
-// FARCALL_INVALID if the call has an answer, or the session is over.
-//
-// The result must be the caller's.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_answer(farcall_controller *controller,
-    uint64_t call_id,
-    farcall_buffer result);
-
-// Defines a C function that calls a handler of this program, for linked code and for look-ups. The prototype says its name and
-// its types: numbers, bool and pointers, at most 16. declarations has the typedefs that the prototype uses.
-//
-// Strings and arrays come as addresses of the executor, which farcall_controller_read reads. The handler goes with the tracker;
-// NULL is the dylib's default tracker. May be NULL: tracker, declarations.
-//
-// The declarations and the prototype must be texts.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_dylib_define_handler(farcall_dylib *dylib,
-    farcall_tracker *FARCALL_NULLABLE tracker,
-    const char *FARCALL_NULLABLE declarations,
-    const char *prototype,
-    farcall_named_handler handler,
-    void *FARCALL_NULLABLE context);
-
-// Makes a region of this many bytes, zero at first. If is_read_only is true, a store of linked code ends the executor; this
-// program may write. Pages take memory when they are touched.
-//
-// region must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_region_create(uint64_t bytes,
-    bool is_read_only,
-    farcall_region *FARCALL_NULLABLE *FARCALL_NONNULL region);
-
-// Stores where the region is in this program, and its size. The bytes stay mapped until farcall_region_dispose. Linked code may
-// write them at any moment: use atomics for what both sides write, or wait for calls. May be NULL: bytes.
-//
-// data and bytes must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_region_data(farcall_region *region,
-    void *FARCALL_NULLABLE *FARCALL_NONNULL data,
-    uint64_t *FARCALL_NULLABLE bytes);
-
-// Makes an executor map the region, and stores the executor's address of its first byte. That is the address in this program, so
-// addresses in the region are right on both sides. If is_anywhere is true, it is another one where other memory is there.
-// Sends one message. A region may be attached to several executors, to each once.
-//
-// address must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_region_attach(farcall_region *region,
-    farcall_controller *controller,
-    bool is_anywhere,
-    uint64_t *address);
-
-// Makes an executor unmap the region. Linked code must not use it then. Sends one message.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_region_detach(farcall_region *region,
-    farcall_controller *controller);
-
-// Allocates a block of the region's heap, and stores its offset. All of the region is the heap: a program that places data itself
-// allocates nothing. The bytes are zero, or those of an earlier block. alignment is a power of two. FARCALL_LIMIT if no free
-// part is large enough.
-//
-// offset must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_region_allocate(farcall_region *region,
-    size_t size,
-    size_t alignment,
-    uint64_t *offset);
-
-// Frees the block at an offset, which farcall_region_allocate has stored. Linked code must not use it then.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_region_free(
-    farcall_region *region,
-    uint64_t offset);
-
-// Unmaps the region here. Executors that have it attached keep it until they end. No thread may use its bytes then. May be NULL:
-// region.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_region_dispose(farcall_region *FARCALL_NULLABLE region);
-
-// Reserves memory in the executor, at least this many bytes of each protection, rounded up to pages. The last zero_fill bytes of the
-// data are zero; if they are many, they take memory when they are touched. Sends no message, unless all memory for linked code is
-// used up. FARCALL_LIMIT if there is no more.
-//
-// memory must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_memory_reserve(farcall_controller *controller,
-    farcall_sizes sizes,
-    uint64_t zero_fill,
-    farcall_memory *FARCALL_NULLABLE *FARCALL_NONNULL memory);
-
-// Stores where the part with a protection (a farcall_protection) is. Its bytes are zero, or those of earlier memory: write all of the
-// used bytes that code will read.
-//
-// part must be writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_memory_part(farcall_memory *memory,
-    uint32_t protection,
-    farcall_part *part);
-
-// Names functions in memory: messages about crashes say them, with the name of an object. The names go with the memory. A second
-// list takes the place of the first one. Sends no message. May be NULL: functions.
-//
-// The names must be texts, and the functions readable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_memory_name_functions(farcall_memory *memory,
-    const char *object,
-    const farcall_function_name *FARCALL_NULLABLE functions,
-    size_t count);
-
-// Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
-// also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. Memory that only
-// finalize actions use can be deallocated when that call has returned. May be NULL: actions.
-//
-// The actions and their arguments must be readable, and base writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_memory_finalize(farcall_memory *memory,
-    const farcall_action *FARCALL_NULLABLE actions,
-    size_t count,
-    uint64_t *base);
-
-// Frees memory that was not finalized. May be NULL: memory.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_memory_abandon(
-    farcall_memory *FARCALL_NULLABLE memory);
-
-// Runs the dealloc actions of finalized memory, by the bases that farcall_memory_finalize has stored, and frees it. None of its code
-// may be running. Sends one message for all if any has actions, else none. If one fails, the rest is still freed. May be
-// NULL: bases.
-//
-// The bases must be readable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_controller_deallocate(farcall_controller *controller,
-    const uint64_t *FARCALL_NULLABLE bases,
-    size_t count);
 
 // Attaches to the executor at the other end of a connected stream socket. Takes the socket. Waits for the executor's setup for at
 // most timeout_ms milliseconds; 0 is 10 s.

@@ -76,13 +76,13 @@ pub(crate) enum Dispatcher {
 
 impl Dispatcher {
     pub(crate) fn new(dispatch: Dispatch, context: Context) -> Arc<Self> {
-        Arc::new(match dispatch {
-            Some(dispatch) => Self::Host(dispatch, context),
-            None => {
-                let width = std::thread::available_parallelism().map_or(1, usize::from);
-                Self::Pool(ThreadPool::new(width))
-            }
-        })
+        dispatch.map_or_else(Self::of_threads, |dispatch| Arc::new(Self::Host(dispatch, context)))
+    }
+
+    /// Threads of the library.
+    pub(crate) fn of_threads() -> Arc<Self> {
+        let width = std::thread::available_parallelism().map_or(1, usize::from);
+        Arc::new(Self::Pool(ThreadPool::new(width)))
     }
 }
 

@@ -8,16 +8,17 @@ use std::sync::OnceLock;
 use super::{library, root, run, tools};
 
 /// The compilers and standards, of which those that are installed compile each program.
-const COMPILERS: [(&str, &str); 4] =
+pub(super) const COMPILERS: [(&str, &str); 4] =
     [("gcc", "-std=c11"), ("gcc", "-std=c17"), ("clang", "-std=c11"), ("clang", "-std=c17")];
 
 const WARNINGS: [&str; 6] = ["-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// The parts of `control.c`, which it prints when they are done.
-const PARTS: [&str; 15] = [
+const PARTS: [&str; 16] = [
     "versions",
     "lives",
     "confines",
+    "publishes",
     "calls",
     "pipelines",
     "dylibs",
@@ -35,17 +36,17 @@ const PARTS: [&str; 15] = [
 /// The output of `attach.c`: the ways by which it has attached.
 const ATTACHED: &str = "socket\npipes\nlane\n";
 
-fn is_installed(compiler: &str) -> bool {
+pub(super) fn is_installed(compiler: &str) -> bool {
     tools::is_here(compiler, "no program is compiled by it")
 }
 
-fn folder() -> &'static Path {
+pub(super) fn folder() -> &'static Path {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     FOLDER.get_or_init(|| tempfile::tempdir().expect("a folder")).path()
 }
 
 /// A program in C, of this source. Tests that run at the same time give different options, which name the file.
-fn compiled(source: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
+pub(super) fn compiled(source: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
     let name = format!("{source}-{compiler}{}", options.concat()).replace(['=', ',', '/'], "-");
     let program = folder().join(name);
     let mut command = Command::new(compiler);
@@ -79,7 +80,7 @@ fn objects() -> &'static [PathBuf; 3] {
 }
 
 /// The output of a program that must end well.
-fn printed(command: &mut Command) -> String {
+pub(super) fn printed(command: &mut Command) -> String {
     if command.get_envs().all(|(name, _)| name != "FARCALL_EXECUTOR") {
         command.env_remove("FARCALL_EXECUTOR");
     }
@@ -186,7 +187,7 @@ fn called(sources: &[&str]) -> BTreeSet<String> {
 fn the_programs_in_c_use_every_function() {
     let declared = declared();
     assert!(declared.len() > 100, "{declared:?}");
-    for sources in [&["control", "attach", "embed", "poll"][..], &["misuse"]] {
+    for sources in [&["control", "model", "attach", "embed", "poll"][..], &["misuse"]] {
         let called = called(sources);
         let missing: Vec<&String> = declared.difference(&called).collect();
         assert!(missing.is_empty(), "{sources:?} call no {missing:?}");
@@ -217,11 +218,20 @@ fn sanitizers_find_nothing_in_the_controllers_process() {
 }
 
 /// The version of valgrind, if it is installed.
-fn valgrind() -> Option<[u32; 2]> {
+pub(super) fn valgrind() -> Option<[u32; 2]> {
     let output = Command::new("valgrind").arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     let mut numbers = text.trim().strip_prefix("valgrind-")?.split('.').map(str::parse);
     Some([numbers.next()?.ok()?, numbers.next()?.ok()?])
+}
+
+/// The command that runs a program under memcheck, which fails at an error or a lost block.
+pub(super) fn memcheck(program: &Path) -> Command {
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
+    command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
+    command.arg(program);
+    command
 }
 
 #[test]
@@ -229,13 +239,6 @@ fn memcheck_finds_nothing() {
     let Some(version) = valgrind() else {
         tools::skip("valgrind", "not installed: memcheck does not run");
         return;
-    };
-    let memcheck = |program: &Path| {
-        let mut command = Command::new("valgrind");
-        command.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
-        command.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]);
-        command.arg(program);
-        command
     };
     let misuse = compiled("misuse", "gcc", &["-std=c11", "-DMEMCHECK"]).expect("a program");
     printed(memcheck(&misuse).arg("NULL"));
@@ -256,17 +259,17 @@ fn memcheck_finds_nothing() {
     control(&mut memcheck(&program));
     let said = printed(memcheck(&misuse).arg(&objects()[0]).args(["9", "500"]));
     assert!(said.ends_with("random calls done\n"), "{said}");
-    let program = compiled_cpp("g++", &["-std=c++17", "-DMEMCHECK"]).expect("a program");
+    let program = compiled_cpp("control", "g++", &["-std=c++17", "-DMEMCHECK"]).expect("a program");
     let said = printed(memcheck(&program).args(objects()));
     assert!(said.ends_with("done\n"), "{said}");
     println!("memcheck: 5 executions, of programs that start executors");
 }
 
 /// The oldest valgrind that was tried and has `pidfd_open`, without which no executor starts.
-const VALGRIND_MIN: [u32; 2] = [3, 24];
+pub(super) const VALGRIND_MIN: [u32; 2] = [3, 24];
 
-/// The compilers and options for `control.cpp`.
-const CPP: [(&str, &[&str]); 6] = [
+/// The compilers and options for programs in C++.
+pub(super) const CPP: [(&str, &[&str]); 6] = [
     ("g++", &["-std=c++17"]),
     ("g++", &["-std=c++20"]),
     ("g++", &["-std=c++20", "-fno-exceptions"]),
@@ -275,13 +278,13 @@ const CPP: [(&str, &[&str]); 6] = [
     ("clang++", &["-std=c++20"]),
 ];
 
-/// A program in C++, of `control.cpp`.
-fn compiled_cpp(compiler: &str, options: &[&str]) -> Option<PathBuf> {
-    let program =
-        folder().join(format!("control-{compiler}{}", options.concat()).replace(['=', ','], "-"));
+/// A program in C++, of this source.
+pub(super) fn compiled_cpp(source: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
+    let name = format!("{source}-{compiler}{}", options.concat()).replace(['=', ','], "-");
+    let program = folder().join(name);
     let mut command = Command::new(compiler);
     command.args(WARNINGS).args(options).arg("-I").arg(root().join("src/ffi"));
-    command.arg(root().join("tests/sources/control.cpp")).arg(library());
+    command.arg(root().join(format!("tests/sources/{source}.cpp"))).arg(library());
     command.arg("-o").arg(&program).args(["-lpthread", "-ldl", "-lm"]);
     if options.iter().any(|option| option.starts_with("-fsanitize")) {
         let output = command.output().expect("a compiler");
@@ -295,13 +298,13 @@ fn compiled_cpp(compiler: &str, options: &[&str]) -> Option<PathBuf> {
 fn a_program_in_cpp_controls_executors() {
     let mut programs = 0;
     for (compiler, options) in CPP.iter().filter(|(compiler, _)| is_installed(compiler)) {
-        let program = compiled_cpp(compiler, options).expect("a program");
+        let program = compiled_cpp("control", compiler, options).expect("a program");
         let said = printed(Command::new(&program).args(objects()));
         assert!(said.ends_with("done\n"), "{said}");
         programs += 1;
     }
     let options = ["-std=c++17", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    if let Some(program) = compiled_cpp("g++", &options) {
+    if let Some(program) = compiled_cpp("control", "g++", &options) {
         let executor =
             compiled("control", "gcc", &["-std=c11", "-DEXECUTOR_OF_CPP"]).expect("a program");
         let mut command = Command::new(program);
@@ -314,20 +317,30 @@ fn a_program_in_cpp_controls_executors() {
 }
 
 #[test]
-fn the_example_is_short_and_prints_what_it_says() {
-    let source = root().join("examples/controller.c");
-    let text = std::fs::read_to_string(&source).expect("the example");
-    assert!(text.lines().count() <= 40, "{} lines", text.lines().count());
+fn the_examples_are_short_and_print_what_the_guide_says() {
     let at = folder().join("example");
     std::fs::create_dir(&at).expect("a folder");
-    std::fs::write(at.join("scale.c"), "double scale(long n, double unit) { return n * unit; }\n")
-        .expect("written");
+    let scale = "double scale(long n, double unit) { return n * unit; }\n\
+                 double crash(void) { return *(volatile double *)8; }\n";
+    std::fs::write(at.join("scale.c"), scale).expect("written");
     run(Command::new("gcc").args(["-O2", "-c", "scale.c"]).current_dir(&at));
-    let mut gcc = Command::new("gcc");
-    gcc.arg("-std=c11").args(WARNINGS).arg("-I").arg(root().join("src/ffi")).arg(source);
-    run(gcc.arg(library()).arg("-o").arg(at.join("controller")).args(["-lpthread", "-ldl", "-lm"]));
-    let said = printed(Command::new(at.join("controller")).current_dir(&at));
-    assert_eq!(said, "3 * 0.5 = 1.5\nexecutor died by SIGKILL\n");
     let guide = std::fs::read_to_string(root().join("src/docs/guide.md")).expect("the guide");
-    assert!(guide.contains(&format!("```c\n{text}```\n")), "the guide shows the example");
+    for (language, compiler, standard) in [("c", "gcc", "-std=c11"), ("cpp", "g++", "-std=c++17")] {
+        let source = root().join(format!("examples/executor.{language}"));
+        let text = std::fs::read_to_string(&source).expect("the example");
+        assert!(text.lines().count() <= 40, "{} lines", text.lines().count());
+        let mut command = Command::new(compiler);
+        command.arg(standard).args(WARNINGS).arg("-I").arg(root().join("src/ffi")).arg(source);
+        command.arg(library()).arg("-o").arg(at.join("executor"));
+        run(command.args(["-lpthread", "-ldl", "-lm"]));
+        let said = printed(Command::new(at.join("executor")).current_dir(&at));
+        let (death, next) = said.split_once('\n').expect("two lines");
+        let due = "executor died by SIGSEGV, fault address 0x8, in crash+";
+        assert!(death.starts_with(due) && death.ends_with(" (scale.o)"), "{said}");
+        assert_eq!(next, "3 * 0.5 = 1.5 in the next executor\n");
+        assert!(
+            guide.contains(&format!("```{language}\n{text}```\n")),
+            "the guide shows the example"
+        );
+    }
 }

@@ -4,6 +4,7 @@
 
 mod controller;
 mod errors;
+mod model;
 mod symbols;
 #[path = "../it/testkit/tools.rs"]
 mod tools;

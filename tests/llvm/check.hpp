@@ -30,13 +30,13 @@ inline bool contains(const std::string &Text, const std::string &Part) { return 
 // A farcall executor, of which the linked code is an object file as well.
 inline Executor started() { return llvm::cantFail(start("farcall", "")); }
 
-inline farcall_controller *controllerOf(Executor &E) {
-    return static_cast<farcall::FarcallExecutorProcessControl &>(controlOf(E)).getController();
+inline farcall_process *processOf(Executor &E) {
+    return static_cast<farcall::FarcallExecutorProcessControl &>(controlOf(E)).getProcess();
 }
 
 inline int32_t pidOf(Executor &E) {
     int32_t Pid = 0;
-    llvm::cantFail(farcall::takeError(farcall_controller_pid(controllerOf(E), &Pid)));
+    llvm::cantFail(farcall::takeError(farcall_process_pid(processOf(E), &Pid)));
     return Pid;
 }
 

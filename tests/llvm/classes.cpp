@@ -156,9 +156,9 @@ void memoryAccess() {
     auto Private = ExecutorAddr(called<uint64_t>(E, found(E, "allocated")));
     uint64_t Bytes = 0;
     void *Working = nullptr;
-    cantFail(farcall::takeError(farcall_controller_shared_memory(controllerOf(E), Shared.getValue(), &Working, &Bytes)));
+    cantFail(farcall::takeError(farcall_process_shared_memory(processOf(E), Shared.getValue(), &Working, &Bytes)));
     CHECK(Bytes >= 64);
-    CHECK(contains(message(farcall::takeError(farcall_controller_shared_memory(controllerOf(E), Private.getValue(), &Working, &Bytes))),
+    CHECK(contains(message(farcall::takeError(farcall_process_shared_memory(processOf(E), Private.getValue(), &Working, &Bytes))),
                    "memory for linked code"));
 
     CHECK(cantFail(Memory.readStrings({Private, Private + 4})) == (std::vector<std::string>{"private", "ate"}));

@@ -43,7 +43,10 @@ static void note(farcall_error *error) {
 }
 
 /* Objects that live, if this program starts executors. */
-static farcall_controller *controller, *gone_controller;
+static farcall_executor *executor, *gone_executor;
+static farcall_process *process, *gone_process;
+static farcall_library *library;
+static farcall_redirection *redirection;
 static farcall_dylib *dylib, *gone_dylib;
 static farcall_tracker *tracker;
 static farcall_function *function;
@@ -63,7 +66,10 @@ static void *choose_of(void *live, void *gone) {
     }
 }
 
-#define CONTROLLER() ((farcall_controller *)choose_of(controller, gone_controller))
+#define EXECUTOR() ((farcall_executor *)choose_of(executor, gone_executor))
+#define LIBRARY() ((farcall_library *)choose_of(library, gone_dylib))
+#define REDIRECTION() ((farcall_redirection *)choose_of(redirection, gone_dylib))
+#define PROCESS() ((farcall_process *)choose_of(process, gone_process))
 #define DYLIB() ((farcall_dylib *)choose_of(dylib, gone_dylib))
 #define TRACKER() ((farcall_tracker *)choose_of(tracker, gone_dylib))
 #define FUNCTION() ((farcall_function *)choose_of(function, gone_dylib))
@@ -132,16 +138,54 @@ static void on_complete(farcall_error *error, farcall_buffer result, void *conte
     farcall_buffer_dispose(&result);
 }
 
-static void on_tag(farcall_controller *of, uint64_t tag, farcall_buffer args, uint64_t call_id, void *context) {
+static void on_tag(farcall_process *of, uint64_t tag, farcall_buffer args, uint64_t call_id, void *context) {
     (void)tag, (void)context;
-    note(farcall_controller_answer(of, call_id, args));
+    note(farcall_process_answer(of, call_id, args));
 }
 
-static farcall_error *on_name(farcall_controller *of, const farcall_value *values, size_t count, farcall_value *result,
-                              void *context) {
-    (void)of, (void)values, (void)count, (void)context;
+static farcall_error *on_name(const farcall_value *values, size_t count, farcall_value *result, void *context) {
+    (void)values, (void)count, (void)context;
     result->kind = (uint32_t)number();
     return choose(2) == 0 ? farcall_error_create(NULL) : NULL;
+}
+
+static void on_result(farcall_error *error, farcall_value result, void *context) {
+    (void)context;
+    farcall_error_consume(error);
+    farcall_value_dispose(&result);
+}
+
+static void on_death(farcall_executor *of, farcall_error *error, void *context) {
+    (void)of, (void)context;
+    farcall_error_consume(error);
+}
+
+static farcall_error *establish(farcall_process *of, void *context) {
+    (void)context;
+    farcall_error_consume(farcall_process_death(of));
+    return choose(8) == 0 ? farcall_error_create("not established") : NULL;
+}
+
+static farcall_error *compile(farcall_process *of, uint64_t *at, void *context) {
+    (void)of, (void)context;
+    *at = address;
+    return choose(2) == 0 ? farcall_error_create("not compiled") : NULL;
+}
+
+static farcall_error *watch(void *context) {
+    (void)context;
+    return choose(2) == 0 ? farcall_error_create("watched") : NULL;
+}
+
+/* Options of a call, or NULL. */
+static const farcall_call_options *call_options(void) {
+    static farcall_call_options options;
+    memset(&options, 0, sizeof options);
+    options.size = choose(8) == 0 ? 0 : sizeof options;
+    options.timeout_ms = number() & 63;
+    options.watch = choose(2) == 0 ? NULL : watch;
+    options.watch_every_ms = number() & 15;
+    return choose(4) == 0 ? NULL : &options;
 }
 
 static void on_symbol(const char *name, uint64_t at, void *context) { (void)name, (void)at, (void)context; }
@@ -151,73 +195,103 @@ static void on_answer(farcall_session *of, farcall_buffer result, void *context)
     farcall_buffer_dispose(&result);
 }
 
-static void controller_start(void) {
-    farcall_start_options options;
+static void executor_start(void) {
+    farcall_executor_options options;
     memset(&options, 0, sizeof options);
     options.size = sizeof options;
-    const farcall_start_options *given = &options;
+    const farcall_executor_options *given = &options;
     static const char *const bad_environment[] = {"no value", NULL};
-    switch (choose(7)) {
+    switch (choose(9)) {
     case 0: options.size = 0; break;
     case 1: options.size = sizeof options + 8; break;
     case 2: options.program = "/no/such/program"; break;
     case 3: options.slab_bytes.code = 1; options.this_program = true; break;
     case 4: options.environment = bad_environment; break;
     case 5: options.publish = ""; options.this_program = true; break;
+    case 6: options.restart.standby = true; options.this_program = true; break;
+    case 7: options.processes = 2; options.program = "/no/such/program"; break;
     default: options.slab_bytes.data = UINT64_MAX; options.this_program = true; break;
     }
-    farcall_controller *started = NULL;
-    farcall_controller **place = OUT(started);
-    note(farcall_controller_start(given, place));
-    note(farcall_controller_close(started));
+    farcall_executor *started = NULL;
+    farcall_executor **place = OUT(started);
+    note(farcall_executor_start(given, place));
+    note(farcall_executor_close(started));
 }
 
-static void controller_life(void) {
+static void executor_life(void) {
+    size_t count, *place = OUT(count);
+    int32_t pids[2];
+    note(farcall_executor_processes(EXECUTOR(), place));
+    note(farcall_executor_pids(EXECUTOR(), choose(4) == 0 ? NULL : pids, choose(4) == 0 ? SIZE_MAX : choose(3), place));
+    note(farcall_executor_restart(EXECUTOR()));
+    farcall_process *made = NULL, **made_place = OUT(made);
+    note(farcall_executor_process(EXECUTOR(), choose(3), made_place));
+    note(farcall_process_dispose(made));
+    if (choose(64) == 0)
+        note(farcall_process_dispose(PROCESS()));
+    farcall_executor *one = NULL, **one_place = OUT(one);
+    note(farcall_executor_on(EXECUTOR(), choose(3), one_place));
+    if (choose(8) == 0) {
+        note(farcall_executor_attach(EXECUTOR(), any_region()));
+        note(farcall_executor_establish(EXECUTOR(), choose(4) == 0 ? NULL : establish, NULL));
+        note(farcall_executor_on_death(EXECUTOR(), choose(4) == 0 ? NULL : on_death, NULL));
+    }
+    farcall_snapshot *snapshot = NULL, *none = NULL, **snapshot_place = OUT(snapshot);
+    note(farcall_snapshot_take(choose(32) == 0 ? EXECUTOR() : gone_executor, snapshot_place));
+    farcall_executor *copy = NULL, **copy_place = OUT(copy);
+    note(farcall_snapshot_spawn(choose(4) == 0 ? none : snapshot, copy_place));
+    farcall_library *same = NULL, **same_place = OUT(same);
+    note(farcall_library_in_copy(LIBRARY(), choose(2) == 0 ? EXECUTOR() : copy, same_place));
+    note(farcall_snapshot_dispose(snapshot));
+    note(farcall_executor_close(copy));
+}
+
+static void process_life(void) {
     int status, *exit_status = OUT(status);
     int32_t pid, *pid_place = OUT(pid);
     uint64_t bytes, *bytes_place = OUT(bytes), found, *found_place = OUT(found);
     char *triple = NULL, **triple_place = OUT(triple);
-    note(farcall_controller_pid(CONTROLLER(), pid_place));
-    note(farcall_controller_triple(CONTROLLER(), triple_place));
+    note(farcall_process_pid(PROCESS(), pid_place));
+    note(farcall_process_triple(PROCESS(), triple_place));
     farcall_text_free(triple);
     triple = NULL;
-    note(farcall_controller_confinement(CONTROLLER(), triple_place));
+    note(farcall_process_confinement(PROCESS(), triple_place));
     farcall_text_free(triple);
-    note(farcall_controller_page_bytes(CONTROLLER(), bytes_place));
-    note(farcall_controller_death(CONTROLLER()));
-    note(farcall_controller_symbol(CONTROLLER(), text(), found_place));
-    note(farcall_controller_each_symbol(CONTROLLER(), choose(2) == 0 ? NULL : on_symbol, NULL));
-    note(farcall_controller_each_value(CONTROLLER(), choose(2) == 0 ? NULL : on_value, NULL));
-    note(farcall_controller_open_library(CONTROLLER(), text()));
+    note(farcall_process_page_bytes(PROCESS(), bytes_place));
+    note(farcall_process_death(PROCESS()));
+    note(farcall_process_symbol(PROCESS(), text(), found_place));
+    note(farcall_process_each_symbol(PROCESS(), choose(2) == 0 ? NULL : on_symbol, NULL));
+    note(farcall_process_each_value(PROCESS(), choose(2) == 0 ? NULL : on_value, NULL));
     if (choose(64) < 3) {
-        note(farcall_controller_exit(CONTROLLER(), (int)number(), exit_status));
-        note(farcall_controller_kill(CONTROLLER()));
-        farcall_controller *closed = CONTROLLER();
-        note(farcall_controller_close(closed));
+        note(farcall_process_exit(PROCESS(), (int)number(), exit_status));
+        note(farcall_process_kill(PROCESS()));
+        note(farcall_executor_kill(EXECUTOR()));
+        farcall_executor *closed = EXECUTOR();
+        note(farcall_executor_close(closed));
     }
 }
 
-static void controller_calls(void) {
+static void process_calls(void) {
     farcall_buffer result = farcall_buffer_empty(), *place = OUT(result);
     size_t size;
     const void *args = message(&size);
     uint64_t at = choose(4) == 0 ? number() : address;
-    note(farcall_controller_call(CONTROLLER(), at, args, size, place));
+    note(farcall_process_call(PROCESS(), at, args, size, place));
     farcall_buffer_dispose(&result);
     args = message(&size);
-    note(farcall_controller_call_timeout(CONTROLLER(), at, args, size, number() & 63, place));
+    note(farcall_process_call_with(PROCESS(), at, call_options(), args, size, place));
     farcall_buffer_dispose(&result);
     char bytes[64];
     size = choose(65);
-    note(farcall_controller_read(CONTROLLER(), number(), choose(4) == 0 ? NULL : bytes, size));
+    note(farcall_process_read(PROCESS(), number(), choose(4) == 0 ? NULL : bytes, size));
     args = message(&size);
-    note(farcall_controller_write(CONTROLLER(), number(), args, size));
+    note(farcall_process_write(PROCESS(), number(), args, size));
 }
 
 static void pipelines(void) {
     farcall_pipeline *opened = NULL;
     farcall_pipeline **place = OUT(opened);
-    note(farcall_pipeline_open(CONTROLLER(), choose(2) == 0, place));
+    note(farcall_pipeline_open(PROCESS(), choose(2) == 0, place));
     size_t size, completed, *count = OUT(completed);
     const void *args = message(&size);
     note(farcall_pipeline_submit(PIPELINE(), address, args, size, choose(4) == 0 ? NULL : on_complete, NULL));
@@ -232,7 +306,10 @@ static void pipelines(void) {
 static void functions(void) {
     farcall_function *made = NULL;
     farcall_function **place = OUT(made);
-    note(farcall_function_create(CONTROLLER(), address, text(), text(), place));
+    note(farcall_process_function(PROCESS(), address, text(), text(), place));
+    note(farcall_function_dispose(made));
+    made = NULL;
+    note(farcall_library_function(LIBRARY(), text(), text(), text(), place));
     note(farcall_function_dispose(made));
     farcall_value values[3], result, *result_place = OUT(result);
     memset(values, 0, sizeof values);
@@ -248,8 +325,34 @@ static void functions(void) {
     memset(&result, 0, sizeof result);
     note(farcall_function_call(FUNCTION(), given, count, result_place));
     farcall_value_dispose(&result);
-    note(farcall_function_call_timeout(FUNCTION(), given, count, number() & 63, result_place));
+    note(farcall_function_call_with(FUNCTION(), call_options(), given, count, result_place));
     farcall_value_dispose(&result);
+    farcall_value results[3];
+    memset(results, 0, sizeof results);
+    size_t calls = choose(6) == 0 ? SIZE_MAX : choose(4);
+    count = choose(6) == 0 ? SIZE_MAX : choose(2);
+    note(farcall_function_batch(FUNCTION(), given, count, calls, choose(4) == 0 ? NULL : results));
+    for (int at = 0; at < 3; at++)
+        farcall_value_dispose(&results[at]);
+    int64_t steps[3] = {1, 0, 0};
+    count = choose(6) == 0 ? SIZE_MAX : choose(4);
+    note(farcall_function_rows(FUNCTION(), call_options(), given, choose(4) == 0 ? NULL : steps, count, choose(4)));
+    farcall_function *other = NULL, **other_place = OUT(other);
+    note(farcall_function_bind(FUNCTION(), other_place));
+    note(farcall_function_dispose(other));
+    other = NULL;
+    note(farcall_function_on(FUNCTION(), choose(3), other_place));
+    note(farcall_function_dispose(other));
+    other = NULL;
+    note(farcall_function_over(FUNCTION(), PIPELINE(), other_place));
+    count = choose(6) == 0 ? SIZE_MAX : choose(4);
+    note(farcall_function_submit(choose(4) == 0 ? FUNCTION() : other, given, count, choose(4) == 0 ? NULL : on_result, NULL));
+    note(farcall_function_dispose(other));
+    uint64_t found, *found_place = OUT(found);
+    note(farcall_function_address(FUNCTION(), found_place));
+    char *prototype = NULL, **prototype_place = OUT(prototype);
+    note(farcall_function_prototype(FUNCTION(), prototype_place));
+    farcall_text_free(prototype);
     for (int at = 0; at < 3; at++)
         farcall_value_dispose(&values[at]);
     farcall_value_dispose(NULL);
@@ -257,9 +360,79 @@ static void functions(void) {
         note(farcall_function_dispose(FUNCTION()));
 }
 
+static void libraries(void) {
+    farcall_library *made = NULL, **place = OUT(made);
+    note(farcall_library_create(EXECUTOR(), text(), place));
+    farcall_library *filled = choose(4) == 0 ? LIBRARY() : made;
+    note(farcall_library_add_object_file(filled, choose(4) == 0 ? object : text()));
+    note(farcall_library_add_archive_file(filled, choose(4) == 0 ? object : text()));
+    size_t size;
+    const void *bytes = data(&size);
+    note(farcall_library_add_object(filled, text(), bytes, size));
+    bytes = data(&size);
+    note(farcall_library_add_archive(filled, text(), bytes, size));
+    note(farcall_library_add_library(made, text()));
+    note(farcall_library_want(made, text()));
+    note(farcall_library_define(filled, text(), number()));
+    note(farcall_library_define_handler(filled, text(), text(), choose(4) == 0 ? NULL : on_name, NULL));
+    note(farcall_library_create_lazy(filled, text(), choose(4) == 0 ? NULL : compile, NULL));
+    note(farcall_library_precede_libraries(made));
+    note(farcall_library_keep_variables(made, choose(2) == 0 ? NULL : LIBRARY()));
+    note(farcall_library_keep_initial_data(made));
+    note(farcall_library_check_types(made));
+    farcall_field field = {number(), choose(6), text(), (int64_t)number()};
+    farcall_frame_step step = {(uint32_t)number(), choose(10), choose(8), (uint32_t)number()};
+    farcall_object_part part;
+    memset(&part, 0, sizeof part);
+    part.name = text();
+    part.protection = choose(5);
+    part.is_local = choose(2) == 0;
+    part.has_frame = choose(2) == 0;
+    part.data = data(&part.size);
+    part.alignment = number();
+    part.fields = choose(4) == 0 ? NULL : &field;
+    part.field_count = choose(6) == 0 ? SIZE_MAX : choose(2);
+    part.steps = choose(4) == 0 ? NULL : &step;
+    part.step_count = choose(6) == 0 ? SIZE_MAX : choose(2);
+    if (part.data == NULL && part.size > 4096)
+        part.size = 4096;
+    note(farcall_library_add_parts(filled, text(), choose(4) == 0 ? NULL : &part, choose(6) == 0 ? SIZE_MAX : choose(2)));
+    farcall_link_report report, *report_place = OUT(report);
+    note(farcall_library_link(made, report_place));
+    note(farcall_library_clear(made));
+    note(farcall_library_dispose(made));
+}
+
+static void programs(void) {
+    uint64_t found, *found_place = OUT(found);
+    note(farcall_library_lookup(LIBRARY(), text(), found_place));
+    note(farcall_library_open_libraries(LIBRARY()));
+    if (choose(16) < 4) {
+        static const char *const words[] = {"main", NULL};
+        const char *const *argv = choose(2) == 0 ? NULL : words;
+        int result, *result_place = OUT(result);
+        note(farcall_library_initialize(LIBRARY()));
+        note(farcall_library_run_main(LIBRARY(), argv, result_place));
+        note(farcall_library_run_fresh(LIBRARY(), argv, result_place));
+        note(farcall_library_run_start(LIBRARY(), text(), argv, result_place));
+        note(farcall_library_clear(LIBRARY()));
+        note(farcall_library_dispose(LIBRARY()));
+    }
+}
+
+static void swaps(void) {
+    farcall_redirection *made = NULL, **place = OUT(made);
+    note(farcall_redirection_create(LIBRARY(), text(), LIBRARY(), text(), place));
+    note(farcall_redirection_redirect(REDIRECTION(), LIBRARY(), text()));
+    note(farcall_redirection_redirect_and_remove(REDIRECTION(), LIBRARY(), text(), LIBRARY()));
+    note(farcall_redirection_remove(made));
+    if (choose(16) < 4)
+        note(farcall_redirection_dispose(REDIRECTION()));
+}
+
 static void dylibs(void) {
     farcall_dylib *made = NULL, **place = OUT(made);
-    note(farcall_dylib_create(CONTROLLER(), text(), place));
+    note(farcall_dylib_create(PROCESS(), text(), place));
     note(farcall_dylib_add_to_link_order(DYLIB(), DYLIB()));
     note(farcall_dylib_add_object_file(DYLIB(), TRACKER(), choose(4) == 0 ? object : text()));
     note(farcall_dylib_add_archive_file(DYLIB(), choose(4) == 0 ? object : text()));
@@ -285,12 +458,9 @@ static void dylibs(void) {
     const char *names[3] = {text(), text(), text()};
     note(farcall_dylib_lookup_many(DYLIB(), choose(4) == 0 ? NULL : names, choose(6) == 0 ? SIZE_MAX : choose(4),
                                    choose(4) == 0 ? NULL : found));
-    note(farcall_dylib_define_handler(DYLIB(), TRACKER(), text(), text(), choose(4) == 0 ? NULL : on_name, NULL));
     note(farcall_dylib_remove(made));
     if (choose(16) < 4) {
-        int result, *result_place = OUT(result);
         note(farcall_dylib_initialize(DYLIB()));
-        note(farcall_dylib_run_main(DYLIB(), choose(2) == 0 ? NULL : (const char *const[]){"main", NULL}, result_place));
         note(farcall_dylib_clear(DYLIB()));
         note(farcall_dylib_remove(DYLIB()));
     }
@@ -304,10 +474,10 @@ static void dylibs(void) {
 
 static void handlers(void) {
     uint64_t tag = 0, *place = OUT(tag);
-    note(farcall_controller_register_handler(CONTROLLER(), choose(4) == 0 ? NULL : on_tag, NULL, place));
-    note(farcall_controller_handle_other_tags(CONTROLLER(), choose(4) == 0 ? NULL : on_tag, NULL));
-    note(farcall_controller_remove_handler(CONTROLLER(), choose(2) == 0 ? number() : tag));
-    note(farcall_controller_answer(CONTROLLER(), number(), buffer()));
+    note(farcall_process_register_handler(PROCESS(), choose(4) == 0 ? NULL : on_tag, NULL, place));
+    note(farcall_process_handle_other_tags(PROCESS(), choose(4) == 0 ? NULL : on_tag, NULL));
+    note(farcall_process_remove_handler(PROCESS(), choose(2) == 0 ? number() : tag));
+    note(farcall_process_answer(PROCESS(), number(), buffer()));
 }
 
 static void regions(void) {
@@ -317,20 +487,23 @@ static void regions(void) {
     void *at = NULL, **at_place = OUT(at);
     uint64_t offset, *offset_place = OUT(offset);
     note(farcall_region_data(any_region(), at_place, offset_place));
-    note(farcall_region_attach(any_region(), CONTROLLER(), choose(2) == 0, offset_place));
-    note(farcall_region_detach(any_region(), CONTROLLER()));
+    note(farcall_region_attach(any_region(), PROCESS(), choose(2) == 0, offset_place));
+    note(farcall_region_detach(any_region(), PROCESS()));
     note(farcall_region_allocate(any_region(), number() & 0xffff, choose(70), offset_place));
     note(farcall_region_allocate(any_region(), SIZE_MAX, (size_t)1 << 63, offset_place));
     note(farcall_region_free(any_region(), number()));
+    note(farcall_region_populate(any_region(), number(), number()));
+    note(farcall_region_use_large_pages(any_region(), number(), number()));
+    note(farcall_region_discard(any_region(), number(), number()));
     note(farcall_region_dispose(made));
 }
 
 static void memories(void) {
     farcall_memory *made = NULL, **place = OUT(made);
-    note(farcall_memory_reserve(CONTROLLER(), (farcall_sizes){number(), number(), number()}, number(), place));
+    note(farcall_memory_reserve(PROCESS(), (farcall_sizes){number(), number(), number()}, number(), place));
     void *shared, **shared_place = OUT(shared);
     uint64_t shared_bytes, *bytes_place = OUT(shared_bytes);
-    note(farcall_controller_shared_memory(CONTROLLER(), choose(2) == 0 ? number() : address, shared_place, bytes_place));
+    note(farcall_process_shared_memory(PROCESS(), choose(2) == 0 ? number() : address, shared_place, bytes_place));
     farcall_part part, *part_place = OUT(part);
     note(farcall_memory_part(made, choose(5), part_place));
     note(farcall_memory_part(MEMORY(), choose(5), part_place));
@@ -346,7 +519,7 @@ static void memories(void) {
         note(farcall_memory_finalize(MEMORY(), choose(4) == 0 ? NULL : actions, choose(6) == 0 ? SIZE_MAX : choose(3),
                                      base_place));
         uint64_t bases[3] = {base, number(), number()};
-        note(farcall_controller_deallocate(CONTROLLER(), choose(4) == 0 ? NULL : bases, choose(6) == 0 ? SIZE_MAX : choose(4)));
+        note(farcall_process_deallocate(PROCESS(), choose(4) == 0 ? NULL : bases, choose(6) == 0 ? SIZE_MAX : choose(4)));
         note(farcall_memory_abandon(MEMORY()));
     }
 }
@@ -459,8 +632,8 @@ static void sessions(void) {
     note(farcall_session_dispose(gone_session));
 }
 
-static void (*const ALL[])(void) = {controller_start,   controller_life, controller_calls, pipelines, functions, dylibs, handlers,
-                                    regions,            memories,        sessions,         clients,         errors_and_buffers};
+static void (*const ALL[])(void) = {executor_start, executor_life, process_life, process_calls, pipelines, functions, libraries,         programs, swaps,
+                                    dylibs,         handlers,      regions,      memories,      sessions,  clients,   errors_and_buffers};
 #define GROUPS (sizeof ALL / sizeof *ALL)
 
 static void must(farcall_error *error) {
@@ -472,16 +645,21 @@ static void must(farcall_error *error) {
 
 /* Makes what has gone anew. */
 static void prepare(void) {
-    farcall_error *death = farcall_controller_death(controller);
+    uint64_t bytes;
+    farcall_error *death = farcall_process_death(process);
+    if (death == NULL)
+        death = farcall_process_page_bytes(process, &bytes);
     if (death != NULL) {
         farcall_error_consume(death);
-        farcall_error_consume(farcall_controller_close(controller));
-        gone_controller = controller;
-        farcall_start_options options;
+        farcall_error_consume(farcall_executor_close(executor));
+        gone_executor = executor;
+        gone_process = process;
+        farcall_executor_options options;
         memset(&options, 0, sizeof options);
         options.size = sizeof options;
         options.this_program = true;
-        must(farcall_controller_start(&options, &controller));
+        must(farcall_executor_start(&options, &executor));
+        must(farcall_executor_process(executor, 0, &process));
         dylib = NULL;
     }
     uint64_t at;
@@ -494,7 +672,7 @@ static void prepare(void) {
         static unsigned made;
         char name[32];
         snprintf(name, sizeof name, "dylib %u", made++);
-        error = farcall_dylib_create(controller, name, &dylib);
+        error = farcall_dylib_create(process, name, &dylib);
         if (error == NULL)
             error = farcall_dylib_add_object_file(dylib, NULL, object);
         if (error == NULL)
@@ -506,12 +684,27 @@ static void prepare(void) {
         if (error == NULL)
             error = farcall_dylib_lookup(dylib, "scale", &at);
         if (error == NULL)
-            error = farcall_function_create(controller, at, NULL, "double scale(long, double)", &function);
+            error = farcall_process_function(process, at, NULL, "double scale(long, double)", &function);
         /* The executor may have died meanwhile. */
         farcall_error_consume(error);
     }
-    farcall_error_consume(farcall_pipeline_open(controller, choose(2) == 0, &pipeline));
-    farcall_error_consume(farcall_memory_reserve(controller, (farcall_sizes){1, 1, 1}, 0, &memory));
+    error = library == NULL ? farcall_error_create("none") : farcall_library_lookup(library, "sum_of", &at);
+    if (error != NULL) {
+        farcall_error_consume(error);
+        farcall_library *swapped = NULL;
+        error = farcall_library_create(executor, "library", &library);
+        if (error == NULL)
+            error = farcall_library_define(library, "host_scale", 16);
+        if (error == NULL)
+            error = farcall_library_add_object_file(library, object);
+        if (error == NULL)
+            error = farcall_library_create(executor, "swapped", &swapped);
+        if (error == NULL)
+            error = farcall_redirection_create(swapped, "scale", library, "scale", &redirection);
+        farcall_error_consume(error);
+    }
+    farcall_error_consume(farcall_pipeline_open(process, choose(2) == 0, &pipeline));
+    farcall_error_consume(farcall_memory_reserve(process, (farcall_sizes){1, 1, 1}, 0, &memory));
 }
 
 int main(int argc, char **argv) {
@@ -553,7 +746,7 @@ int main(int argc, char **argv) {
             ALL[choose(GROUPS)]();
     }
     /* Unless the last calls have closed it. */
-    farcall_error_consume(farcall_controller_close(controller));
+    farcall_error_consume(farcall_executor_close(executor));
     must(farcall_session_dispose(session));
     must(farcall_region_dispose(region));
     printf("%s\n", done > count / 10 ? "random calls done" : "too few calls were right");

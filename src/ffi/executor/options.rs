@@ -1,288 +1,218 @@
-//! The options of a session. Functions with NULL for the options do nothing.
+//! How an executor starts, survives and is confined.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use farcall::ExecutorAddr;
-use farcall::executor::Convention;
-use farcall::session::SimpleSymbolTable;
-use farcall::task::{Task, TaskDispatcher};
+use farcall::controller::{self, ExecutorBuilder};
 
-use super::buffer::bytes;
-use super::call::{self, WrapperFunction};
-use super::error::{Error, invalid};
-use super::handle::{Handle, Session};
+use super::buffer::{required_text, texts};
+use super::error::invalid;
 use super::host::{Context, Dispatch, Dispatcher};
-use super::service::{OnDetach, OnShutdown, Service};
-use super::text::text;
+use super::process::Sizes;
 
-/// The options of a session. The host owns them until a function takes them.
-#[derive(Debug, Default)]
-pub struct Options {
-    dispatch: Option<(Dispatch, Context)>,
-    on_error: Option<(OnError, Context)>,
-    on_disconnect: Option<(OnDisconnect, Context)>,
-    grace: Option<Duration>,
-    symbols: Vec<(String, ExecutorAddr)>,
-    values: Vec<(String, Vec<u8>)>,
-    functions: Vec<(String, WrapperFunction)>,
-    services: Vec<Service>,
-    linked_code: Convention,
+/// What an executor may not do, and how much it may use. With all members 0 it may do all that the user may.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// 0: no confinement. 1, isolated: the executor writes no files, makes no TCP connections, and signals and traces no process
+    /// outside; what it starts ends with it. 2, strict: it makes no system calls but those of a session.
+    pub level: u32,
+    /// Leaves out what this kernel cannot restrict. Otherwise the start fails.
+    pub allow_missing: bool,
+    /// Runs on CPUs that nothing else wants.
+    pub background: bool,
+    /// The most private memory; 0 is no limit.
+    pub memory_bytes_max: u64,
+    /// The most CPU time; 0 is no limit.
+    pub cpu_seconds_max: u64,
+    /// The most descriptors; 0 is no limit.
+    pub descriptors_max: u64,
+    /// The largest size of a file that the executor writes; 0 is no limit.
+    pub file_bytes_max: u64,
 }
 
-/// Receives an error that belongs to no call, and owns it.
-pub type OnError =
-    Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
-
-/// The session has lost its controller. error is NULL after an orderly end, otherwise the reason, which this function owns. Must
-/// not block. May be NULL: error.
-pub type OnDisconnect =
-    Option<unsafe extern "C" fn(session: *mut Session, error: *mut Error, context: *mut c_void)>;
-
-/// Options of a session that offers what every executor of this library does, and runs calls on threads of its own.
-#[unsafe(no_mangle)]
-#[must_use]
-pub extern "C" fn farcall_options_create() -> *mut Options {
-    Box::into_raw(Box::default())
+/// When the next process starts after a death. With all members 0 none does: all calls fail then.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RestartPolicy {
+    /// The call that finds a process dead starts the next one, with the same contents.
+    pub restarts: bool,
+    /// Ends a process when a call with a timeout has timed out. Otherwise the function runs on in it.
+    pub kill_on_timeout: bool,
+    /// Keeps one more process started, which becomes the next one.
+    pub standby: bool,
+    /// The pause before a start; 0 is none. It doubles with each death.
+    pub pause_ms: u64,
+    /// The longest pause. The pause begins anew when a process has lived for longer.
+    pub pause_max_ms: u64,
+    /// The most starts within within_ms; 0 is no limit. When one more is needed, all calls fail from then on.
+    pub restarts_max: u32,
+    /// See restarts_max.
+    pub within_ms: u64,
 }
 
-/// Frees options that no function has taken. May be NULL: options.
-///
-/// # Safety
-///
-/// They must be the caller's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_dispose(options: *mut Options) {
-    if !options.is_null() {
-        // SAFETY: the caller vouches for the options.
-        drop(unsafe { Box::from_raw(options) });
+/// How to start an executor. All members but size may be 0, which is the default.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct ExecutorOptions {
+    /// sizeof(farcall_executor_options).
+    pub size: usize,
+    /// The path of the executor's program. NULL: the program that the environment variable FARCALL_EXECUTOR names, or the file
+    /// farcall-executor beside this program.
+    pub program: *const c_char,
+    /// Makes this program the executor's as well. Its main must call farcall_run_if_spawned first. FARCALL_EXECUTOR has precedence.
+    pub this_program: bool,
+    /// Leaves descriptors without close-on-exec open in the executor.
+    pub inherit_descriptors: bool,
+    /// Lets debuggers set breakpoints in linked code.
+    pub debuggable: bool,
+    /// Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
+    pub environment: *const *const c_char,
+    /// What happens after a death.
+    pub restart: RestartPolicy,
+    /// The number of processes; 0 is 1. Each of several runs one call at a time.
+    pub processes: usize,
+    /// What the executor may not do, and how much it may use.
+    pub confinement: Confinement,
+    /// The name under which farcall top shows the executor; NULL if it does not.
+    pub publish: *const c_char,
+    /// How long each side polls for the other before it sleeps; 50 us by default.
+    pub spin_ns: u64,
+    /// How long the executor may take until it is ready; 10 s by default.
+    pub start_timeout_ms: u64,
+    /// How long a link may wait for the executor's answer; 0 is no limit.
+    pub link_timeout_ms: u64,
+    /// The memory for linked code at first, whole pages: 64, 64 and 128 MiB by default. More is added when it is needed.
+    pub slab_bytes: Sizes,
+    /// The same for code with 32-bit addresses: 64, 64 and 256 MiB by default.
+    pub low_slab_bytes: Sizes,
+    /// Runs completions of calls. NULL: threads of the library.
+    pub dispatch: Dispatch,
+    /// Passed to dispatch; may be NULL.
+    pub dispatch_context: *mut c_void,
+}
+
+impl ExecutorOptions {
+    /// The same for the library, and what runs completions.
+    ///
+    /// # Errors
+    ///
+    /// When the size is another one, or a member is wrong.
+    ///
+    /// # Safety
+    ///
+    /// All that the options point to must be readable.
+    pub(super) unsafe fn built(&self) -> farcall::Result<(ExecutorBuilder, Arc<Dispatcher>)> {
+        let due = size_of::<Self>();
+        if self.size != due {
+            let size = self.size;
+            let advice = "set size to sizeof(farcall_executor_options)";
+            return Err(invalid(format!("options of {size} bytes in place of {due}: {advice}")));
+        }
+        let mut builder = ExecutorBuilder::new().confine(self.confinement.checked()?);
+        if self.this_program {
+            builder = builder.this_program();
+        }
+        if !self.program.is_null() {
+            // SAFETY: the caller vouches for the text.
+            let path = unsafe { CStr::from_ptr(self.program) };
+            builder = builder.program(OsStr::from_bytes(path.to_bytes()));
+        }
+        if self.inherit_descriptors {
+            builder = builder.inherit_descriptors();
+        }
+        if self.debuggable {
+            builder = builder.debuggable();
+        }
+        // SAFETY: the caller vouches for the texts.
+        for variable in unsafe { texts(self.environment) } {
+            let variable = variable?.to_bytes();
+            let middle = variable.iter().position(|byte| *byte == b'=');
+            let middle = middle.ok_or_else(|| invalid("a variable is no NAME=VALUE"))?;
+            let (name, value) = variable.split_at(middle);
+            let value = value.get(1..).unwrap_or_default();
+            builder = builder.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
+        }
+        if self.restart != RestartPolicy::default() {
+            builder = builder.restart(self.restart.checked()?);
+        }
+        if self.processes > 0 {
+            builder = builder.processes(self.processes);
+        }
+        if !self.publish.is_null() {
+            // SAFETY: the caller vouches for the text.
+            builder = builder.publish(unsafe { required_text(self.publish, "publish") }?);
+        }
+        if self.spin_ns > 0 {
+            builder = builder.spin(Duration::from_nanos(self.spin_ns));
+        }
+        if self.start_timeout_ms > 0 {
+            builder = builder.start_timeout(Duration::from_millis(self.start_timeout_ms));
+        }
+        if self.link_timeout_ms > 0 {
+            builder = builder.link_timeout(Duration::from_millis(self.link_timeout_ms));
+        }
+        if self.slab_bytes != Sizes::default() {
+            builder = builder.slab_bytes(self.slab_bytes.into());
+        }
+        if self.low_slab_bytes != Sizes::default() {
+            builder = builder.low_slab_bytes(self.low_slab_bytes.into());
+        }
+        Ok((builder, Dispatcher::new(self.dispatch, Context::new(self.dispatch_context))))
     }
 }
 
-/// Makes the host run calls, completions and all other work that may wait: dispatch receives each as a task. May be NULL:
-/// dispatch.
-///
-/// # Safety
-///
-/// The options must be the caller's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_dispatch(
-    options: *mut Options,
-    dispatch: Dispatch,
-    context: *mut c_void,
-) {
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.dispatch = Some((dispatch, Context::new(context)));
-}
-
-/// Passes errors that belong to no call to the host, instead of writing them to standard error. May be NULL:
-/// on_error.
-///
-/// # Safety
-///
-/// The options must be the caller's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_on_error(
-    options: *mut Options,
-    on_error: OnError,
-    context: *mut c_void,
-) {
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.on_error = Some((on_error, Context::new(context)));
-}
-
-/// Calls the host, once, when the session has lost its controller. May be NULL: on_disconnect.
-///
-/// # Safety
-///
-/// The options must be the caller's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_on_disconnect(
-    options: *mut Options,
-    on_disconnect: OnDisconnect,
-    context: *mut c_void,
-) {
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.on_disconnect = Some((on_disconnect, Context::new(context)));
-}
-
-/// Sets the longest wait for a shutdown. After that the waiting function returns an error that names what still runs. Without
-/// this option the wait has no limit.
-///
-/// # Safety
-///
-/// The options must be the caller's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_grace_ms(options: *mut Options, grace_ms: u64) {
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.grace = Some(Duration::from_millis(grace_ms));
-}
-
-/// Offers the controller an address under a name. May be NULL: address.
-///
-/// # Safety
-///
-/// The options must be the caller's, and the name a text.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_symbol(
-    options: *mut Options,
-    name: *const c_char,
-    address: *const c_void,
-) {
-    let address = ExecutorAddr::new(address.expose_provenance() as u64);
-    // SAFETY: the caller vouches for the text.
-    let name = unsafe { text(name) };
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.symbols.push((name, address));
-}
-
-/// Sends the controller a copy of size bytes under a name. May be NULL: data.
-///
-/// # Safety
-///
-/// The options must be the caller's, the name a text, and the bytes readable.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_value(
-    options: *mut Options,
-    name: *const c_char,
-    data: *const c_void,
-    size: usize,
-) {
-    // SAFETY: the caller vouches for the text.
-    let name = unsafe { text(name) };
-    // SAFETY: the caller vouches for the bytes.
-    let value = unsafe { bytes(data, size) }.unwrap_or_default().to_vec();
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.values.push((name, value));
-}
-
-/// Offers the controller a function under a name. It is called with the session.
-///
-/// # Safety
-///
-/// The options must be the caller's, and the name a text.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_function(
-    options: *mut Options,
-    name: *const c_char,
-    function: WrapperFunction,
-) {
-    // SAFETY: the caller vouches for the text.
-    let name = unsafe { text(name) };
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.functions.push((name, function));
-}
-
-/// Sets the form in which linked code is called. If with_session is true, it is that of farcall_wrapper_function, as in LLVM's runtime.
-/// Otherwise, and by default, it is that of LLVM 22: struct farcall_buffer f(const char *data, size_t size). Linked code gets the
-/// address of the session instead of its number. The functions here accept that address while the session lives.
-///
-/// # Safety
-///
-/// The options must be the caller's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_linked_code(options: *mut Options, with_session: bool) {
-    let convention = if with_session { Convention::WithSession } else { Convention::Llvm22 };
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.linked_code = convention;
-}
-
-/// Adds a service. When the session ends, it calls on_detach and then on_shutdown, once each. It calls services in reverse order
-/// of addition, each after the one before is done. May be NULL: on_detach, on_shutdown.
-///
-/// # Safety
-///
-/// The options must be the caller's, and the name a text.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn farcall_options_service(
-    options: *mut Options,
-    name: *const c_char,
-    on_detach: OnDetach,
-    on_shutdown: OnShutdown,
-    context: *mut c_void,
-) {
-    // SAFETY: the caller vouches for the text.
-    let name = unsafe { text(name) };
-    let service = Service { name, on_detach, on_shutdown, context: Context::new(context) };
-    // SAFETY: the caller vouches for the options.
-    let Some(options) = (unsafe { options.as_mut() }) else { return };
-    options.services.push(service);
-}
-
-fn not_for_polled() -> farcall::Error {
-    farcall::Error::other(
-        "an executor that is polled offers symbols and nothing else of its options",
-    )
-}
-
-impl Options {
-    /// The symbols, for an executor that has no session.
-    pub(super) fn only_symbols(self) -> farcall::Result<SimpleSymbolTable> {
-        let Self { dispatch: None, on_error: None, on_disconnect: None, grace: None, .. } = self
-        else {
-            return Err(not_for_polled());
-        };
-        if !(self.values.is_empty() && self.functions.is_empty() && self.services.is_empty()) {
-            return Err(not_for_polled());
+impl RestartPolicy {
+    /// The same for the library.
+    fn checked(self) -> farcall::Result<controller::RestartPolicy> {
+        if !self.restarts {
+            return Err(invalid("a restart policy without restarts: set restarts to true"));
         }
-        let mut symbols = SimpleSymbolTable::new();
-        symbols.add_unique(self.symbols)?;
-        Ok(symbols)
+        let ms = Duration::from_millis;
+        let mut policy =
+            controller::RestartPolicy::new().back_off(ms(self.pause_ms), ms(self.pause_max_ms));
+        if self.restarts_max > 0 {
+            policy = policy.at_most(self.restarts_max, ms(self.within_ms));
+        }
+        if self.kill_on_timeout {
+            policy = policy.kill_on_timeout();
+        }
+        if self.standby {
+            policy = policy.standby();
+        }
+        Ok(policy)
     }
+}
 
-    /// The library's options for the session with this handle, and what runs its tasks.
-    pub(super) fn build(
-        self,
-        handle: Handle,
-    ) -> farcall::Result<(farcall::session::SessionBuilder, Arc<Dispatcher>)> {
-        let (dispatch, context) =
-            self.dispatch.unwrap_or((None, Context::new(std::ptr::null_mut())));
-        let dispatcher = Dispatcher::new(dispatch, context);
-        let dispatch = {
-            let dispatcher = Arc::clone(&dispatcher);
-            Box::new(move |task| dispatcher.dispatch(task)) as Box<dyn Fn(Task) + Send + Sync>
+impl Confinement {
+    /// The same for the library.
+    fn checked(self) -> farcall::Result<controller::Confinement> {
+        let mut confinement = match self.level {
+            0 => controller::Confinement::new(),
+            1 => controller::Confinement::isolated(),
+            2 => controller::Confinement::strict(),
+            level => return Err(invalid(format!("a confinement of level {level}"))),
         };
-        let mut options = farcall::session::SessionBuilder::new(dispatch).symbols(self.symbols)?;
-        options = options.linked_code(self.linked_code);
-        if let Some((Some(on_error), context)) = self.on_error {
-            options = options.on_error(move |_, error| {
-                // SAFETY: the host gave the function and its context for this.
-                unsafe { on_error(handle.pointer(), Error::give(error), context.get()) }
-            });
+        if self.allow_missing {
+            confinement = confinement.allow_missing();
         }
-        if let Some((Some(on_disconnect), context)) = self.on_disconnect {
-            options = options.on_disconnect(move |_, cause| {
-                // SAFETY: the host gave the function and its context for this.
-                unsafe { on_disconnect(handle.pointer(), Error::outcome(cause), context.get()) }
-            });
+        if self.background {
+            confinement = confinement.background();
         }
-        if let Some(grace) = self.grace {
-            options = options.grace(grace);
+        if self.memory_bytes_max > 0 {
+            confinement = confinement.memory_bytes_max(self.memory_bytes_max);
         }
-        for (name, bytes) in self.values {
-            options = options.value(name, bytes)?;
+        if self.cpu_seconds_max > 0 {
+            confinement = confinement.cpu_seconds_max(self.cpu_seconds_max);
         }
-        for (name, function) in self.functions {
-            if function.is_none() {
-                return Err(invalid(format!("the function {name} is NULL")));
-            }
-            let function = call::address(function);
-            options = options.function(name, move |_, args, reply| {
-                call::serve(handle, function, &args, reply)
-            })?;
+        if self.descriptors_max > 0 {
+            confinement = confinement.descriptors_max(self.descriptors_max);
         }
-        for service in self.services {
-            options = options.service(service);
+        if self.file_bytes_max > 0 {
+            confinement = confinement.file_bytes_max(self.file_bytes_max);
         }
-        Ok((options, dispatcher))
+        Ok(confinement)
     }
 }

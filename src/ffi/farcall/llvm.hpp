@@ -9,7 +9,7 @@
 //
 // | class | what it is over | messages |
 // |---|---|---|
-// | FarcallExecutorProcessControl | a controller of farcall.h | one for each call of a wrapper function |
+// | FarcallExecutorProcessControl | an executor of farcall.h and its process | one for each call of a wrapper function |
 // | FarcallMemoryManager | memory that both processes map | none; actions go ahead of the next call |
 // | FarcallMemoryAccess | loads and stores in that memory | one for each request with other memory |
 // | FarcallDylibManager | the executor's dylibs | one for each dylib of a look-up |

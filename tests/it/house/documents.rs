@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const PAGES: [&str; 2] = ["README.md", "src/docs/guide.md"];
 
 /// Lines that are not run as they are: the line, what is run in its place, and why.
-const OTHERWISE: [(&str, &str, &str); 5] = [
+const OTHERWISE: [(&str, &str, &str); 6] = [
     (
         "cargo run --profile demo -- demo",
         "farcall demo --calls 1000 --seconds 0",
@@ -38,8 +38,13 @@ const OTHERWISE: [(&str, &str, &str); 5] = [
         "a release build takes minutes",
     ),
     (
-        "cc -O2 -Wall controller.c -I\"$FARCALL/src/ffi\" \"$FARCALL/target/release/libfarcall_ffi.a\" -lpthread -ldl -lm -o controller",
-        "cc -O2 -Wall controller.c -I\"$FARCALL/src/ffi\" \"$TARGET/debug/libfarcall_ffi.a\" -lpthread -ldl -lm -o controller",
+        "cc -O2 -Wall executor.c -I\"$FARCALL/src/ffi\" \"$FARCALL/target/release/libfarcall_ffi.a\" -lpthread -ldl -lm -o executor",
+        "cc -O2 -Wall executor.c -I\"$FARCALL/src/ffi\" \"$TARGET/debug/libfarcall_ffi.a\" -lpthread -ldl -lm -o executor",
+        "the library of the line before",
+    ),
+    (
+        "c++ -O2 -Wall executor.cpp -I\"$FARCALL/src/ffi\" \"$FARCALL/target/release/libfarcall_ffi.a\" -lpthread -ldl -lm -o executor",
+        "c++ -O2 -Wall executor.cpp -I\"$FARCALL/src/ffi\" \"$TARGET/debug/libfarcall_ffi.a\" -lpthread -ldl -lm -o executor",
         "the library of the line before",
     ),
 ];
@@ -144,9 +149,9 @@ impl Reader {
         fs::write(&path, text).expect("written");
         match language.as_str() {
             "rust" => self.not_run.push(text.clone()),
-            "c" => {
+            "c" | "cpp" => {
                 let flags = ["-Wall", "-Wextra", "-Werror", "-I.", "-c", name, "-o", "/dev/null"];
-                let mut cc = Command::new("cc");
+                let mut cc = Command::new(if language == "c" { "cc" } else { "c++" });
                 cc.args(flags).arg("-I").arg(root().join("src/ffi"));
                 let output = cc.current_dir(&self.at).output().expect("cc");
                 let complaint = String::from_utf8_lossy(&output.stderr);

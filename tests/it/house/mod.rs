@@ -2,6 +2,7 @@
 
 pub(crate) mod conformance;
 pub(crate) mod documents;
+pub(crate) mod doors;
 pub(crate) mod inside;
 pub(crate) mod rules;
 pub(crate) mod tidy;

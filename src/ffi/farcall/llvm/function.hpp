@@ -55,7 +55,7 @@ llvm::Expected<ExecutorFunction<S>> function_at(const FarcallExecutorProcessCont
   farcall_function *Made = nullptr;
   const auto Prototype = ExecutorFunction<S>::prototype();
   if (auto Err = takeError(
-          farcall_function_create(EPC.getController(), Address.getValue(), nullptr, Prototype.c_str(), &Made)))
+          farcall_process_function(EPC.getProcess(), Address.getValue(), nullptr, Prototype.c_str(), &Made)))
     return Err;
   return ExecutorFunction<S>(Made);
 }

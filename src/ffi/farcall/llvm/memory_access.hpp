@@ -19,9 +19,9 @@ namespace farcall {
 // from there on. An address that cannot be read or written is an error, and the executor continues.
 class FarcallMemoryAccess : public llvm::orc::MemoryAccess {
 public:
-  FarcallMemoryAccess(farcall_controller *Controller, llvm::orc::ExecutorProcessControl &EPC,
+  FarcallMemoryAccess(farcall_process *Process, llvm::orc::ExecutorProcessControl &EPC,
                       llvm::orc::EPCGenericMemoryAccess::FuncAddrs Functions)
-      : Controller(Controller), Messages(EPC, Functions) {}
+      : Process(Process), Messages(EPC, Functions) {}
 
   void writeUInt8sAsync(llvm::ArrayRef<llvm::orc::tpctypes::UInt8Write> Ws, WriteResultFn F) override {
     write(Ws, std::move(F), [&](auto Rest, auto F) { Messages.writeUInt8sAsync(Rest, std::move(F)); });
@@ -92,7 +92,7 @@ private:
   Shared at(llvm::orc::ExecutorAddr Address, uint64_t Least) const {
     Shared Found;
     void *Working = nullptr;
-    farcall_error_consume(farcall_controller_shared_memory(Controller, Address.getValue(), &Working, &Found.Bytes));
+    farcall_error_consume(farcall_process_shared_memory(Process, Address.getValue(), &Working, &Found.Bytes));
     if (Found.Bytes < Least)
       return {};
     Found.Start = static_cast<char *>(Working);
@@ -158,7 +158,7 @@ private:
     F(std::move(Values));
   }
 
-  farcall_controller *Controller;
+  farcall_process *Process;
   llvm::orc::EPCGenericMemoryAccess Messages;
 };
 

@@ -27,8 +27,8 @@ namespace farcall {
 // fails. Memory of the lifetime Finalize is freed with the rest of its graph.
 class FarcallMemoryManager : public llvm::jitlink::JITLinkMemoryManager {
 public:
-  // The controller must outlive this object, or be closed.
-  explicit FarcallMemoryManager(farcall_controller *Controller) : Controller(Controller) {}
+  // The executor of the process must outlive this object, or be closed.
+  explicit FarcallMemoryManager(farcall_process *Process) : Process(Process) {}
 
   using JITLinkMemoryManager::allocate;
   void allocate(const llvm::jitlink::JITLinkDylib *, llvm::jitlink::LinkGraph &G, OnAllocatedFunction OnAllocated) override {
@@ -41,7 +41,7 @@ public:
     for (auto &Alloc : Allocs)
       Bases.push_back(Alloc.release().getValue());
     // The executor runs the actions of the newest memory first.
-    auto *Error = farcall_controller_deallocate(Controller, Bases.data(), Bases.size());
+    auto *Error = farcall_process_deallocate(Process, Bases.data(), Bases.size());
     // The memory of an executor that has ended went with it.
     if (Error != nullptr && (HasEnded || farcall_error_is_disconnected(Error)))
       farcall_error_consume(std::exchange(Error, nullptr));
@@ -54,8 +54,8 @@ public:
 private:
   class Allocated : public InFlightAlloc {
   public:
-    Allocated(farcall_controller *Controller, farcall_memory *Memory, llvm::jitlink::LinkGraph &G)
-        : Controller(Controller), Memory(Memory), G(G) {}
+    Allocated(farcall_process *Process, farcall_memory *Memory, llvm::jitlink::LinkGraph &G)
+        : Process(Process), Memory(Memory), G(G) {}
     ~Allocated() override { farcall_error_consume(farcall_memory_abandon(std::exchange(Memory, nullptr))); }
 
     void abandon(OnAbandonedFunction OnAbandoned) override {
@@ -75,7 +75,7 @@ private:
         return Err;
       // A graph without memory may have actions, which belong to a page then.
       if (Memory == nullptr && !Actions.empty())
-        if (auto *Error = farcall_memory_reserve(Controller, {0, 0, 1}, 0, &Memory))
+        if (auto *Error = farcall_memory_reserve(Process, {0, 0, 1}, 0, &Memory))
           return takeError(Error);
       uint64_t Base = 0;
       if (Memory != nullptr)
@@ -117,7 +117,7 @@ private:
       return takeError(farcall_memory_name_functions(Memory, G.getName().c_str(), Names.data(), Names.size()));
     }
 
-    farcall_controller *Controller;
+    farcall_process *Process;
     farcall_memory *Memory;
     llvm::jitlink::LinkGraph &G;
   };
@@ -170,10 +170,10 @@ private:
       if (Alignments[FARCALL_DATA] > PageBytes)
         ZeroFill = 0;
       farcall_sizes Sizes = {Bytes[FARCALL_CODE], Bytes[FARCALL_CONSTANTS], Bytes[FARCALL_DATA]};
-      if (auto *Error = farcall_memory_reserve(Controller, Sizes, ZeroFill, &Memory))
+      if (auto *Error = farcall_memory_reserve(Process, Sizes, ZeroFill, &Memory))
         return takeError(Error);
     }
-    auto Alloc = std::make_unique<Allocated>(Controller, Memory, G);
+    auto Alloc = std::make_unique<Allocated>(Process, Memory, G);
     for (unsigned At = 0; At != 3; ++At) {
       if (Bytes[At] == 0)
         continue;
@@ -195,7 +195,7 @@ private:
   // The pages of an executor have this size, or a multiple.
   static constexpr uint64_t PageBytes = 4096;
 
-  farcall_controller *Controller;
+  farcall_process *Process;
   std::atomic<bool> HasEnded{false};
 };
 

@@ -27,7 +27,7 @@ public:
   // Makes an empty map. Removes an existing file, which belongs to an earlier process with that number. Follows no link.
   static llvm::Expected<std::shared_ptr<FarcallPerfMap>> Create(const FarcallExecutorProcessControl &EPC) {
     int32_t Pid = 0;
-    if (auto Err = takeError(farcall_controller_pid(EPC.getController(), &Pid)))
+    if (auto Err = takeError(farcall_process_pid(EPC.getProcess(), &Pid)))
       return Err;
     // perf looks in this folder only.
     std::string Path = "/tmp/perf-" + std::to_string(Pid) + ".map";

@@ -32,27 +32,32 @@ class FarcallExecutorProcessControl : public llvm::orc::ExecutorProcessControl {
 public:
   // Options of which only the size is set: the executor is the program that the variable FARCALL_EXECUTOR names, or the file
   // farcall-executor beside this program. With this_program set, main must first call farcall_run_if_spawned.
-  static farcall_start_options options() {
-    farcall_start_options Options = {};
+  static farcall_executor_options options() {
+    farcall_executor_options Options = {};
     Options.size = sizeof Options;
     return Options;
   }
 
   // Starts an executor. By default tasks run on the thread that dispatches them, as in LLVM's SelfExecutorProcessControl.
   static llvm::Expected<std::unique_ptr<FarcallExecutorProcessControl>>
-  Create(const farcall_start_options &Options = options(), std::unique_ptr<llvm::orc::TaskDispatcher> D = nullptr,
+  Create(const farcall_executor_options &Options = options(), std::unique_ptr<llvm::orc::TaskDispatcher> D = nullptr,
          std::shared_ptr<llvm::orc::SymbolStringPool> SSP = nullptr) {
     if (auto Err = takeError(farcall_check_version(FARCALL_VERSION)))
       return Err;
-    farcall_controller *Controller = nullptr;
-    if (auto Err = takeError(farcall_controller_start(&Options, &Controller)))
+    farcall_executor *Executor = nullptr;
+    if (auto Err = takeError(farcall_executor_start(&Options, &Executor)))
       return Err;
+    farcall_process *Process = nullptr;
+    if (auto Err = takeError(farcall_executor_process(Executor, 0, &Process))) {
+      farcall_error_consume(farcall_executor_close(Executor));
+      return Err;
+    }
     if (D == nullptr)
       D = std::make_unique<llvm::orc::InPlaceTaskDispatcher>();
     if (SSP == nullptr)
       SSP = std::make_shared<llvm::orc::SymbolStringPool>();
     std::unique_ptr<FarcallExecutorProcessControl> EPC(
-        new FarcallExecutorProcessControl(Controller, std::move(D), std::move(SSP)));
+        new FarcallExecutorProcessControl(Executor, Process, std::move(D), std::move(SSP)));
     if (auto Err = EPC->setUp())
       return Err;
     return EPC;
@@ -62,8 +67,10 @@ public:
   FarcallExecutorProcessControl &operator=(const FarcallExecutorProcessControl &) = delete;
   ~FarcallExecutorProcessControl() override { llvm::consumeError(disconnect()); }
 
-  // The controller, for what LLVM's classes do not have: its process, how it died, regions, to kill it. This object closes it.
-  farcall_controller *getController() const { return Controller; }
+  // The executor and its process, for what LLVM's classes do not have: libraries, regions, how it died, to kill it. This object closes
+  // them.
+  farcall_executor *getExecutor() const { return Executor; }
+  farcall_process *getProcess() const { return Process; }
 
   llvm::Expected<int32_t> runAsMain(llvm::orc::ExecutorAddr Main, llvm::ArrayRef<std::string> Args) override {
     int64_t Result = 0;
@@ -90,7 +97,7 @@ public:
   void callWrapperAsync(llvm::orc::ExecutorAddr Function, IncomingWFRHandler OnComplete, llvm::ArrayRef<char> Args) override {
     farcall_buffer Result;
     farcall_error *Error =
-        farcall_controller_call(Controller, Function.getValue(), Args.data(), Args.size(), &Result);
+        farcall_process_call(Process, Function.getValue(), Args.data(), Args.size(), &Result);
     OnComplete(Error == nullptr ? takeBuffer(Result) : failed(Error));
   }
 
@@ -99,13 +106,14 @@ public:
     if (IsClosed.exchange(true))
       return llvm::Error::success();
     OwnedMemMgr.end();
-    return takeError(farcall_controller_close(Controller));
+    return takeError(farcall_executor_close(Executor));
   }
 
 private:
-  FarcallExecutorProcessControl(farcall_controller *Controller, std::unique_ptr<llvm::orc::TaskDispatcher> D,
+  FarcallExecutorProcessControl(farcall_executor *Executor, farcall_process *Process,
+                                std::unique_ptr<llvm::orc::TaskDispatcher> D,
                                 std::shared_ptr<llvm::orc::SymbolStringPool> SSP)
-      : ExecutorProcessControl(std::move(SSP), std::move(D)), Controller(Controller), OwnedMemMgr(Controller) {}
+      : ExecutorProcessControl(std::move(SSP), std::move(D)), Executor(Executor), Process(Process), OwnedMemMgr(Process) {}
 
   static llvm::orc::shared::WrapperFunctionBuffer failed(farcall_error *Taken) {
     auto Buffer = llvm::orc::shared::WrapperFunctionBuffer::createOutOfBandError(farcall_error_message(Taken));
@@ -116,19 +124,19 @@ private:
   llvm::Error setUp() {
     using namespace llvm::orc;
     char *Triple = nullptr;
-    if (auto Err = takeError(farcall_controller_triple(Controller, &Triple)))
+    if (auto Err = takeError(farcall_process_triple(Process, &Triple)))
       return Err;
     TargetTriple = llvm::Triple(Triple);
     farcall_text_free(Triple);
     uint64_t Bytes = 0;
-    if (auto Err = takeError(farcall_controller_page_bytes(Controller, &Bytes)))
+    if (auto Err = takeError(farcall_process_page_bytes(Process, &Bytes)))
       return Err;
     PageSize = static_cast<unsigned>(Bytes);
 
     auto OnSymbol = [](const char *Name, uint64_t Address, void *Context) {
       (*static_cast<llvm::StringMap<ExecutorAddr> *>(Context))[Name] = ExecutorAddr(Address);
     };
-    if (auto Err = takeError(farcall_controller_each_symbol(Controller, OnSymbol, &BootstrapSymbols)))
+    if (auto Err = takeError(farcall_process_each_symbol(Process, OnSymbol, &BootstrapSymbols)))
       return Err;
     auto OnValue = [](const char *Name, int64_t Value, void *Context) {
       std::vector<char> Packed(sizeof Value);
@@ -136,7 +144,7 @@ private:
       shared::SPSArgList<int64_t>::serialize(To, Value);
       (*static_cast<llvm::StringMap<std::vector<char>> *>(Context))[Name] = std::move(Packed);
     };
-    if (auto Err = takeError(farcall_controller_each_value(Controller, OnValue, &BootstrapMap)))
+    if (auto Err = takeError(farcall_process_each_value(Process, OnValue, &BootstrapMap)))
       return Err;
 
     FarcallDylibManager::SymbolAddrs Dylibs;
@@ -167,19 +175,19 @@ private:
       return Err;
     MemMgr = &OwnedMemMgr;
     DylibMgr = &OwnedDylibMgr.emplace(*this, Dylibs);
-    MemAccess = &OwnedMemAccess.emplace(Controller, *this, Memory);
+    MemAccess = &OwnedMemAccess.emplace(Process, *this, Memory);
     // Every tag is LLVM's: the address of a symbol that its session knows.
-    return takeError(farcall_controller_handle_other_tags(Controller, dispatch, this));
+    return takeError(farcall_process_handle_other_tags(Process, dispatch, this));
   }
 
   // Runs a handler of the session for linked code. It may answer later, on another thread.
-  static void dispatch(farcall_controller *Controller, uint64_t Tag, farcall_buffer Args, uint64_t Id, void *Context) {
+  static void dispatch(farcall_process *Process, uint64_t Tag, farcall_buffer Args, uint64_t Id, void *Context) {
     using llvm::orc::shared::WrapperFunctionBuffer;
     auto *Session = static_cast<FarcallExecutorProcessControl *>(Context)->ES;
     auto ArgBytes = takeBuffer(Args);
-    auto Answer = [Controller, Id](WrapperFunctionBuffer Result) {
+    auto Answer = [Process, Id](WrapperFunctionBuffer Result) {
       // An error says that the session is over.
-      farcall_error_consume(farcall_controller_answer(Controller, Id, giveBuffer(std::move(Result))));
+      farcall_error_consume(farcall_process_answer(Process, Id, giveBuffer(std::move(Result))));
     };
     if (Session == nullptr)
       Answer(WrapperFunctionBuffer::createOutOfBandError("no session of LLVM has this executor yet"));
@@ -187,7 +195,8 @@ private:
       Session->runJITDispatchHandler(std::move(Answer), llvm::orc::ExecutorAddr(Tag), std::move(ArgBytes));
   }
 
-  farcall_controller *Controller;
+  farcall_executor *Executor;
+  farcall_process *Process;
   std::atomic<bool> IsClosed{false};
   FarcallMemoryManager OwnedMemMgr;
   std::optional<FarcallDylibManager> OwnedDylibMgr;

@@ -9,10 +9,10 @@ use farcall::{AddrRange, ExecutorAddr, Prot};
 
 use super::buffer::{Out, array, message, required_text};
 use super::error::{Error, invalid};
+use super::life::{LiveProcess, Process, Sizes};
 use super::object::{self, Number, Object};
-use super::session::{Controller, Live, Sizes};
 
-/// Memory in the executor that no code uses yet. A number, as farcall_controller is one.
+/// Memory in the executor that no code uses yet. A number, as farcall_executor is one.
 #[derive(Debug)]
 pub struct Memory {
     /// No value of this type exists: its address is a number.
@@ -37,7 +37,7 @@ pub enum Protection {
 pub struct Part {
     /// The executor's address of the first byte; 0 if no byte was reserved.
     pub address: u64,
-    /// Where this program writes the same bytes; NULL if no byte was reserved. It stays mapped until the controller is closed.
+    /// Where this program writes the same bytes; NULL if no byte was reserved. It stays mapped until the executor is closed.
     pub working: *mut c_void,
     /// The number of bytes.
     pub bytes: u64,
@@ -79,7 +79,7 @@ struct LiveMemory {
     /// Borrows from the session of `live`. Taken when it is finalized, else dropped before `live`.
     alloc: Mutex<ManuallyDrop<Option<InFlightAlloc<'static>>>>,
     /// Keeps the session.
-    _live: Arc<Live>,
+    _live: Arc<LiveProcess>,
 }
 
 impl Drop for LiveMemory {
@@ -110,7 +110,7 @@ impl Object for LiveMemory {
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn farcall_memory_reserve(
-    controller: *mut Controller,
+    process: *mut Process,
     sizes: Sizes,
     zero_fill: u64,
     memory: *mut *mut Memory,
@@ -118,11 +118,11 @@ pub unsafe extern "C" fn farcall_memory_reserve(
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(memory, "memory", std::ptr::null_mut()) }?;
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         if sizes == Sizes::default() {
             return Err(invalid("memory without bytes"));
         }
-        let alloc = live.controller.allocate_with_zero_fill(sizes.into(), zero_fill)?;
+        let alloc = live.process.allocate_with_zero_fill(sizes.into(), zero_fill)?;
         // SAFETY: it borrows from the session, which lives at a fixed address as long as `live`; that is kept with it.
         let alloc =
             unsafe { std::mem::transmute::<InFlightAlloc<'_>, InFlightAlloc<'static>>(alloc) };
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn farcall_memory_name_functions(
     })
 }
 
-/// Makes memory usable: the next call may run its code. Stores its base, which farcall_controller_deallocate takes. Frees the handle,
+/// Makes memory usable: the next call may run its code. Stores its base, which farcall_process_deallocate takes. Frees the handle,
 /// also if this fails. The actions are posted ahead of the next call, which fails if a finalize action fails. Memory that only
 /// finalize actions use can be deallocated when that call has returned. May be NULL: actions.
 ///
@@ -270,17 +270,17 @@ pub extern "C" fn farcall_memory_abandon(memory: *mut Memory) -> *mut Error {
 /// The bases must be readable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_deallocate(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_deallocate(
+    process: *mut Process,
     bases: *const u64,
     count: usize,
 ) -> *mut Error {
     Error::of(|| {
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         // SAFETY: the caller vouches for the bases.
         let bases = unsafe { array(bases, count) }?;
         let memory =
             bases.iter().map(|base| FinalizedAlloc::from_address(ExecutorAddr::new(*base)));
-        live.controller.deallocate(memory)
+        live.process.deallocate(memory)
     })
 }

@@ -7,8 +7,8 @@ use farcall::limits::PAGE_BYTES;
 use super::buffer::{Out, required_text};
 use super::error::{Error, invalid};
 use super::host::Context;
+use super::life::{LiveProcess, Process};
 use super::object;
-use super::session::{Controller, Live};
 use super::text::{c_text, malloced};
 
 /// Receives a name that the executor offers, and its address. The name lives until this function returns.
@@ -26,14 +26,11 @@ pub type VisitValue =
 /// pid must be writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_pid(
-    controller: *mut Controller,
-    pid: *mut i32,
-) -> *mut Error {
+pub unsafe extern "C" fn farcall_process_pid(process: *mut Process, pid: *mut i32) -> *mut Error {
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(pid, "pid", 0) }?;
-        place.write(object::find::<Live>(controller)?.controller.pid());
+        place.write(object::find::<LiveProcess>(process)?.process.pid());
         Ok(())
     })
 }
@@ -45,14 +42,14 @@ pub unsafe extern "C" fn farcall_controller_pid(
 /// triple must be writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_triple(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_triple(
+    process: *mut Process,
     triple: *mut *mut c_char,
 ) -> *mut Error {
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(triple, "triple", std::ptr::null_mut()) }?;
-        place.write(malloced(object::find::<Live>(controller)?.controller.triple()));
+        place.write(malloced(object::find::<LiveProcess>(process)?.process.triple()));
         Ok(())
     })
 }
@@ -64,14 +61,14 @@ pub unsafe extern "C" fn farcall_controller_triple(
 /// text must be writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_confinement(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_confinement(
+    process: *mut Process,
     text: *mut *mut c_char,
 ) -> *mut Error {
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(text, "text", std::ptr::null_mut()) }?;
-        let enforced = object::find::<Live>(controller)?.controller.confinement();
+        let enforced = object::find::<LiveProcess>(process)?.process.confinement();
         place.write(malloced(&enforced.to_string()));
         Ok(())
     })
@@ -84,14 +81,14 @@ pub unsafe extern "C" fn farcall_controller_confinement(
 /// bytes must be writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_page_bytes(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_page_bytes(
+    process: *mut Process,
     bytes: *mut u64,
 ) -> *mut Error {
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(bytes, "bytes", 0) }?;
-        object::find::<Live>(controller)?;
+        object::find::<LiveProcess>(process)?;
         // A session with another size does not start.
         place.write(PAGE_BYTES);
         Ok(())
@@ -106,8 +103,8 @@ pub unsafe extern "C" fn farcall_controller_page_bytes(
 /// The name must be a text, and address writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_symbol(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_symbol(
+    process: *mut Process,
     name: *const c_char,
     address: *mut u64,
 ) -> *mut Error {
@@ -116,7 +113,7 @@ pub unsafe extern "C" fn farcall_controller_symbol(
         let place = unsafe { Out::new(address, "address", 0) }?;
         // SAFETY: the caller vouches for the text.
         let name = unsafe { required_text(name, "name") }?;
-        let found = object::find::<Live>(controller)?.controller.symbol(name);
+        let found = object::find::<LiveProcess>(process)?.process.symbol(name);
         let missing = || format!("the executor does not offer {name}");
         let missing = || farcall::Error::new(farcall::ErrorKind::SymbolsNotFound, missing());
         place.write(found.ok_or_else(missing)?.get());
@@ -127,16 +124,16 @@ pub unsafe extern "C" fn farcall_controller_symbol(
 /// Calls visit for each name that the executor itself offers, on this thread, in the order of the names.
 #[unsafe(no_mangle)]
 #[must_use]
-pub extern "C" fn farcall_controller_each_symbol(
-    controller: *mut Controller,
+pub extern "C" fn farcall_process_each_symbol(
+    process: *mut Process,
     visit: VisitSymbol,
     context: *mut c_void,
 ) -> *mut Error {
     Error::of(|| {
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
         let context = Context::new(context);
-        let symbols = live.controller.symbols();
+        let symbols = live.process.symbols();
         let mut found: Vec<(CString, u64)> =
             symbols.map(|(name, address)| (c_text(name), address.get())).collect();
         found.sort_unstable();
@@ -151,16 +148,16 @@ pub extern "C" fn farcall_controller_each_symbol(
 /// Calls visit for each number that the executor offers, on this thread, in the order of the names.
 #[unsafe(no_mangle)]
 #[must_use]
-pub extern "C" fn farcall_controller_each_value(
-    controller: *mut Controller,
+pub extern "C" fn farcall_process_each_value(
+    process: *mut Process,
     visit: VisitValue,
     context: *mut c_void,
 ) -> *mut Error {
     Error::of(|| {
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
         let context = Context::new(context);
-        let values = live.controller.values();
+        let values = live.process.values();
         let mut found: Vec<(CString, i64)> =
             values.map(|(name, value)| (c_text(name), value)).collect();
         found.sort_unstable();

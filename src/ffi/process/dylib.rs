@@ -1,22 +1,20 @@
-//! Dylibs: sets of linked code, whose objects are linked when a symbol of theirs is looked up.
+//! LLVM's dylibs and trackers: an object is linked when a symbol of it is looked up, and can be removed alone.
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use farcall::ExecutorAddr;
-use farcall::controller::Executor;
-use farcall::link::{Archive, ObjectFile};
-use farcall::orc::ArchiveMembers;
-use farcall::orc::{JITDylib, ResourceTracker, Symbol};
+use farcall::link::Archive;
+use farcall::orc::{ArchiveMembers, JITDylib, ResourceTracker, Symbol};
 
-use super::buffer::{Out, array, bytes, required_text};
+use super::buffer::{Out, array, required_text};
 use super::error::{Error, invalid};
+use super::files::{archive_at, archive_of, object_at, object_of};
+use super::life::{LiveProcess, Process};
 use super::object::{self, Number, Object};
-use super::session::{Controller, Live, texts};
 
-/// A set of linked code in the executor. A number, as farcall_controller is one.
+/// A set of linked code in one process, as LLVM's JITDylib. Most programs do best with a library (farcall_library_create). A number, as
+/// farcall_executor is one.
 ///
 /// An object is linked when a symbol of it is looked up, or referred to by such an object. Names are searched in this order: the
 /// dylib, its archives, the dylibs of its link order, and the executor's process with its libraries.
@@ -26,7 +24,7 @@ pub struct Dylib {
     _nobody: std::convert::Infallible,
 }
 
-/// Owns objects of a dylib, which are removed together. A number, as farcall_controller is one.
+/// Owns objects of a dylib, which are removed together. A number, as farcall_executor is one.
 #[derive(Debug)]
 pub struct Tracker {
     /// No value of this type exists: its address is a number.
@@ -34,7 +32,7 @@ pub struct Tracker {
 }
 
 pub(super) struct LiveDylib {
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveProcess>,
     dylib: JITDylib,
 }
 
@@ -50,7 +48,7 @@ impl Object for LiveTracker {
     const WHAT: &'static str = "tracker";
 }
 
-/// Creates an empty dylib. Its name, which no other dylib of the controller has, appears in messages.
+/// Creates an empty dylib. Its name, which no other dylib of the process has, appears in messages.
 ///
 /// # Safety
 ///
@@ -58,24 +56,25 @@ impl Object for LiveTracker {
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn farcall_dylib_create(
-    controller: *mut Controller,
+    process: *mut Process,
     name: *const c_char,
     dylib: *mut *mut Dylib,
 ) -> *mut Error {
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(dylib, "dylib", std::ptr::null_mut()) }?;
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
+        let orc = live.orc()?;
         // SAFETY: the caller vouches for the text.
-        let dylib = live.jit.create_dylib(unsafe { required_text(name, "name") }?)?;
-        dylib.add_to_link_order(&live.process)?;
+        let dylib = orc.jit.create_dylib(unsafe { required_text(name, "name") }?)?;
+        dylib.add_to_link_order(&orc.symbols)?;
         let number = live.number;
         place.write(Number::new().name(Some(number), Arc::new(LiveDylib { live, dylib }))?);
         Ok(())
     })
 }
 
-/// Makes a dylib search another one of the same controller, before the executor's process.
+/// Makes a dylib search another dylib of the same process, before the executor's process.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_dylib_add_to_link_order(
@@ -85,7 +84,7 @@ pub extern "C" fn farcall_dylib_add_to_link_order(
     Error::of(|| {
         let (dylib, other) = (object::find::<LiveDylib>(dylib)?, object::find::<LiveDylib>(other)?);
         if !Arc::ptr_eq(&dylib.live, &other.live) {
-            return Err(invalid("the dylibs are of different controllers"));
+            return Err(invalid("the dylibs are of different processes"));
         }
         let mut order = dylib.dylib.link_order()?;
         if order.iter().all(|(one, _)| *one != other.dylib) {
@@ -114,11 +113,8 @@ pub unsafe extern "C" fn farcall_dylib_add_object(
     Error::of(|| {
         let dylib = object::find::<LiveDylib>(dylib)?;
         let tracker = dylib.tracker(tracker)?;
-        // SAFETY: the caller vouches for the text.
-        let name = unsafe { required_text(name, "name") }?;
-        // SAFETY: the caller vouches for the bytes.
-        let object = unsafe { bytes(data, size) }?.to_vec();
-        dylib.live.layer.add(&tracker, &ObjectFile::parse(name, object)?)
+        // SAFETY: the caller vouches for the text and the bytes.
+        dylib.live.orc()?.layer.add(&tracker, &unsafe { object_of(name, data, size) }?)
     })
 }
 
@@ -138,8 +134,7 @@ pub unsafe extern "C" fn farcall_dylib_add_object_file(
         let dylib = object::find::<LiveDylib>(dylib)?;
         let tracker = dylib.tracker(tracker)?;
         // SAFETY: the caller vouches for the text.
-        let (name, object) = read(unsafe { path_of(path) }?)?;
-        dylib.live.layer.add(&tracker, &ObjectFile::parse(name, object)?)
+        dylib.live.orc()?.layer.add(&tracker, &unsafe { object_at(path) }?)
     })
 }
 
@@ -158,11 +153,8 @@ pub unsafe extern "C" fn farcall_dylib_add_archive(
 ) -> *mut Error {
     Error::of(|| {
         let dylib = object::find::<LiveDylib>(dylib)?;
-        // SAFETY: the caller vouches for the text.
-        let name = unsafe { required_text(name, "name") }?;
-        // SAFETY: the caller vouches for the bytes.
-        let archive = unsafe { bytes(data, size) }?.to_vec();
-        dylib.add_archive(&Archive::parse(name, archive)?)
+        // SAFETY: the caller vouches for the text and the bytes.
+        dylib.add_archive(&unsafe { archive_of(name, data, size) }?)
     })
 }
 
@@ -180,39 +172,7 @@ pub unsafe extern "C" fn farcall_dylib_add_archive_file(
     Error::of(|| {
         let dylib = object::find::<LiveDylib>(dylib)?;
         // SAFETY: the caller vouches for the text.
-        let path = unsafe { path_of(path) }?;
-        let (name, archive) = read(path)?;
-        let archive = if Archive::is_thin(&archive) {
-            let folder: PathBuf = path.parent().unwrap_or(Path::new("")).to_owned();
-            Archive::parse_thin(name, archive, move |member| {
-                Ok(std::fs::read(folder.join(member))?.into())
-            })
-        } else {
-            Archive::parse(name, archive)
-        };
-        dylib.add_archive(&archive?)
-    })
-}
-
-/// Opens a shared library in the executor, by file name or path as of dlopen. All dylibs of the controller find its symbols then.
-/// FARCALL_LINK if it cannot be opened. Sends one message.
-///
-/// # Safety
-///
-/// The path must be a text.
-#[unsafe(no_mangle)]
-#[must_use]
-pub unsafe extern "C" fn farcall_controller_open_library(
-    controller: *mut Controller,
-    path: *const c_char,
-) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<Live>(controller)?;
-        // SAFETY: the caller vouches for the text.
-        let path = unsafe { required_text(path, "path") }?;
-        let opener = Executor::from(&live.controller).library(path);
-        opener.add_library(path)?;
-        opener.open_libraries()
+        dylib.add_archive(&unsafe { archive_at(path) }?)
     })
 }
 
@@ -279,7 +239,8 @@ pub unsafe extern "C" fn farcall_dylib_lookup_many(
         // SAFETY: the caller vouches for the names.
         let names = unsafe { array(names, count) }?;
         // SAFETY: the caller vouches for the texts.
-        let names = unsafe { Live::names(names) }?;
+        let names = names.iter().map(|name| unsafe { required_text(*name, "a name") });
+        let names = names.collect::<farcall::Result<Vec<_>>>()?;
         // SAFETY: the addresses are only counted.
         unsafe { array(addresses.cast_const(), count) }?;
         let found = dylib.dylib.lookup_all(&names)?;
@@ -300,32 +261,8 @@ pub unsafe extern "C" fn farcall_dylib_lookup_many(
 pub extern "C" fn farcall_dylib_initialize(dylib: *mut Dylib) -> *mut Error {
     Error::of(|| {
         let dylib = object::find::<LiveDylib>(dylib)?;
-        dylib.live.layer.initialize(&dylib.live.jit, &dylib.dylib)
-    })
-}
-
-/// Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
-/// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. May be NULL: argv.
-///
-/// # Safety
-///
-/// The arguments must be texts, and result writable.
-#[unsafe(no_mangle)]
-#[must_use]
-pub unsafe extern "C" fn farcall_dylib_run_main(
-    dylib: *mut Dylib,
-    argv: *const *const c_char,
-    result: *mut c_int,
-) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(result, "result", 0) }?;
-        let dylib = object::find::<LiveDylib>(dylib)?;
-        // SAFETY: the caller vouches for the texts.
-        let words = unsafe { texts(argv) }.map(|word| word.map(CStr::to_bytes));
-        let words = words.collect::<farcall::Result<Vec<_>>>()?;
-        place.write(dylib.live.layer.run_main(&dylib.live.jit, &dylib.dylib, words)?);
-        Ok(())
+        let orc = dylib.live.orc()?;
+        orc.layer.initialize(&orc.jit, &dylib.dylib)
     })
 }
 
@@ -348,7 +285,7 @@ pub extern "C" fn farcall_dylib_remove(dylib: *mut Dylib) -> *mut Error {
         let number = Number::of(dylib);
         let removed = object::remove::<LiveDylib>(dylib)?;
         drop(number.remove_owned());
-        removed.live.jit.remove_dylib(&removed.dylib)
+        removed.live.orc()?.jit.remove_dylib(&removed.dylib)
     })
 }
 
@@ -402,32 +339,6 @@ pub extern "C" fn farcall_tracker_transfer(tracker: *mut Tracker, to: *mut Track
     })
 }
 
-/// The path of a file.
-///
-/// # Safety
-///
-/// It must be a text or NULL, and stay so.
-unsafe fn path_of<'a>(path: *const c_char) -> farcall::Result<&'a Path> {
-    if path.is_null() {
-        return Err(invalid("path is NULL"));
-    }
-    // SAFETY: the caller vouches for the text.
-    let path = unsafe { CStr::from_ptr(path) };
-    Ok(Path::new(OsStr::from_bytes(path.to_bytes())))
-}
-
-/// The name and the bytes of a file.
-fn read(path: &Path) -> farcall::Result<(String, Vec<u8>)> {
-    let name = path.display().to_string();
-    match std::fs::read(path) {
-        Ok(bytes) => Ok((name, bytes)),
-        Err(error) => {
-            let text = format!("reading {name}: {error}");
-            Err(farcall::Error::new(farcall::ErrorKind::Os, text))
-        }
-    }
-}
-
 impl LiveDylib {
     /// The tracker of a handle; the default one for NULL.
     pub(super) fn tracker(&self, tracker: *mut Tracker) -> farcall::Result<ResourceTracker> {
@@ -442,6 +353,6 @@ impl LiveDylib {
     }
 
     fn add_archive(&self, archive: &Archive) -> farcall::Result<()> {
-        self.dylib.add_generator(ArchiveMembers::new(&self.live.layer, archive))
+        self.dylib.add_generator(ArchiveMembers::new(&self.live.orc()?.layer, archive))
     }
 }

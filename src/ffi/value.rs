@@ -119,7 +119,7 @@ pub unsafe extern "C" fn farcall_value_dispose(value: *mut Value) {
 macro_rules! numbers {
     ($($kind:ident: $member:ident),* $(,)?) => {
         /// The same for C. The bytes of a structure are a copy, which C owns.
-        pub(super) fn give(value: &Typed) -> farcall::Result<Value> {
+        pub(crate) fn give(value: &Typed) -> farcall::Result<Value> {
             let (kind, data) = match value {
                 $(Typed::$kind(value) => (ValueKind::$kind, ValueData { $member: *value }),)*
                 Typed::Void => (ValueKind::Void, ValueData { u64: 0 }),
@@ -141,7 +141,7 @@ macro_rules! numbers {
         /// # Safety
         ///
         /// The member of its kind must be set.
-        pub(super) unsafe fn look(&self) -> farcall::Result<Typed> {
+        pub(crate) unsafe fn look(&self) -> farcall::Result<Typed> {
             /// # Safety
             ///
             /// The bytes must be a `T`.
@@ -185,7 +185,7 @@ impl Value {
     }
 
     /// Zero of this type; the kind Void for no type and for structures.
-    pub(super) fn empty(kind: Option<&Type>) -> Self {
+    pub(crate) fn empty(kind: Option<&Type>) -> Self {
         let zero =
             kind.and_then(|kind| Typed::from_bytes(kind, vec![0; kind.bytes()].as_slice()).ok());
         let empty = Value { kind: ValueKind::Void as u32, data: ValueData { vector: [0; 16] } };
@@ -195,7 +195,7 @@ impl Value {
     }
 
     /// A value without bytes of its own, for a function of the host.
-    pub(super) fn lend(value: &Typed) -> Self {
+    pub(crate) fn lend(value: &Typed) -> Self {
         match value {
             Typed::Bytes(_) | Typed::Fields(_) => Self::empty(None),
             value => Self::give(value).unwrap_or_else(|_| Self::empty(None)),

@@ -2,16 +2,15 @@
 
 use std::cell::Cell;
 use std::ffi::c_void;
-use std::time::Duration;
 
-use farcall::controller::CallOptions;
 use farcall::controller::calls::Bytes;
 use farcall::{AddrRange, ErrorKind, ExecutorAddr};
 
 use super::buffer::{Buffer, Out, message};
+use super::call_options::CallOptions;
 use super::error::{Error, invalid};
+use super::life::{LiveProcess, Process};
 use super::object;
-use super::session::{Controller, Live};
 
 /// Calls the wrapper function at an address of the executor with a copy of the arguments, and waits for its result, which the
 /// caller owns. Any number of threads may call at the same time; each has a thread of its own in the executor.
@@ -23,8 +22,8 @@ use super::session::{Controller, Live};
 /// The arguments must be readable, and result writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_call(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_call(
+    process: *mut Process,
     function: u64,
     args: *const c_void,
     size: usize,
@@ -38,11 +37,11 @@ pub unsafe extern "C" fn farcall_controller_call(
         let place = unsafe { Out::new(result, "result", Buffer::of(&[])) }?;
         // SAFETY: the caller vouches for the arguments.
         let args = unsafe { message(args, size, "arguments") }?;
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         // The thread keeps the memory of small results.
         let mut kept = RESULT.try_with(Cell::take).unwrap_or_default();
         kept.clear();
-        let called = live.controller.call_into(ExecutorAddr::new(function), args, &mut kept);
+        let called = live.process.call_into(ExecutorAddr::new(function), args, &mut kept);
         if called.is_ok() {
             place.write(Buffer::of(&kept));
         }
@@ -56,20 +55,19 @@ pub unsafe extern "C" fn farcall_controller_call(
 /// A thread keeps no more memory for results.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
-/// As farcall_controller_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it
-/// still runs, and its result will be dropped. May be NULL: args.
+/// As farcall_process_call, up to a time, or watched. May be NULL: options, args.
 ///
 /// # Safety
 ///
-/// The arguments must be readable, and result writable.
+/// The options and the arguments must be readable, and result writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_call_timeout(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_call_with(
+    process: *mut Process,
     function: u64,
+    options: *const CallOptions,
     args: *const c_void,
     size: usize,
-    timeout_ms: u64,
     result: *mut Buffer,
 ) -> *mut Error {
     Error::of(|| {
@@ -77,11 +75,12 @@ pub unsafe extern "C" fn farcall_controller_call_timeout(
         let place = unsafe { Out::new(result, "result", Buffer::of(&[])) }?;
         // SAFETY: the caller vouches for the arguments.
         let args = unsafe { message(args, size, "arguments") }?;
-        let live = object::find::<Live>(controller)?;
-        let timeout = Duration::from_millis(timeout_ms);
-        let function = live.controller.function::<Bytes>(ExecutorAddr::new(function));
-        let called = function.call_with(&CallOptions::new().timeout(timeout), args)?;
-        place.write(Buffer::of(&called));
+        let live = object::find::<LiveProcess>(process)?;
+        let function = live.process.function::<Bytes>(ExecutorAddr::new(function));
+        let call =
+            |options: &farcall::controller::CallOptions<'_>| function.call_with(options, args);
+        // SAFETY: the caller vouches for the options.
+        place.write(Buffer::of(&unsafe { CallOptions::with(options, call) }?));
         Ok(())
     })
 }
@@ -93,8 +92,8 @@ pub unsafe extern "C" fn farcall_controller_call_timeout(
 /// data must be writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_read(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_read(
+    process: *mut Process,
     address: u64,
     data: *mut c_void,
     size: usize,
@@ -102,11 +101,11 @@ pub unsafe extern "C" fn farcall_controller_read(
     Error::of(|| {
         // SAFETY: the bytes are only counted.
         unsafe { message(data, size, "memory") }?;
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         let start = ExecutorAddr::new(address);
         let range = AddrRange::sized(start, size as u64);
         let range = range.ok_or_else(|| invalid(format!("{size} bytes at {address:#x}")))?;
-        let read = live.controller.memory_access().read_buffers(&[range])?;
+        let read = live.process.memory_access().read_buffers(&[range])?;
         let read = read.into_iter().next().unwrap_or_default();
         if read.len() != size {
             return Err(farcall::Error::new(
@@ -128,8 +127,8 @@ pub unsafe extern "C" fn farcall_controller_read(
 /// data must be readable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_write(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_write(
+    process: *mut Process,
     address: u64,
     data: *const c_void,
     size: usize,
@@ -137,23 +136,23 @@ pub unsafe extern "C" fn farcall_controller_write(
     Error::of(|| {
         // SAFETY: the caller vouches for the bytes.
         let bytes = unsafe { message(data, size, "memory") }?;
-        let live = object::find::<Live>(controller)?;
-        live.controller.memory_access().write_buffers([(ExecutorAddr::new(address), bytes)])
+        let live = object::find::<LiveProcess>(process)?;
+        live.process.memory_access().write_buffers([(ExecutorAddr::new(address), bytes)])
     })
 }
 
 /// Stores where this program reads and writes the executor's memory from an address on, and how many bytes both processes map
 /// there. FARCALL_INVALID if it is no memory for linked code: read and write that with messages. Sends no message.
 ///
-/// The bytes stay mapped until the controller is closed. Linked code may write them at any moment. May be NULL: bytes.
+/// The bytes stay mapped until the executor is closed. Linked code may write them at any moment. May be NULL: bytes.
 ///
 /// # Safety
 ///
 /// working and bytes must be writable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub unsafe extern "C" fn farcall_controller_shared_memory(
-    controller: *mut Controller,
+pub unsafe extern "C" fn farcall_process_shared_memory(
+    process: *mut Process,
     address: u64,
     working: *mut *mut c_void,
     bytes: *mut u64,
@@ -166,8 +165,8 @@ pub unsafe extern "C" fn farcall_controller_shared_memory(
             // SAFETY: as above.
             false => Some(unsafe { Out::new(bytes, "bytes", 0) }?),
         };
-        let live = object::find::<Live>(controller)?;
-        let shared = live.controller.shared_memory(ExecutorAddr::new(address));
+        let live = object::find::<LiveProcess>(process)?;
+        let shared = live.process.shared_memory(ExecutorAddr::new(address));
         let missing = || invalid(format!("{address:#x} is no address of memory for linked code"));
         let shared = shared.ok_or_else(missing)?;
         place.write(shared.as_ptr().cast());

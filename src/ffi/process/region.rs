@@ -9,10 +9,10 @@ use farcall::controller::region::{Access, HeapBlock, RegionHeap};
 
 use super::buffer::Out;
 use super::error::{Error, invalid};
+use super::life::{LiveProcess, Process};
 use super::object::{self, Number, Object};
-use super::session::{Controller, Live};
 
-/// Memory of this program that executors map as well. A number, as farcall_controller is one. It belongs to no controller, and outlives
+/// Memory of this program that executors map as well. A number, as farcall_executor is one. It belongs to no executor, and outlives
 /// executors.
 #[derive(Debug)]
 pub struct Region {
@@ -20,8 +20,8 @@ pub struct Region {
     _nobody: std::convert::Infallible,
 }
 
-struct LiveRegion {
-    heap: RegionHeap,
+pub(crate) struct LiveRegion {
+    pub(crate) heap: RegionHeap,
     /// The blocks of the heap, by their offsets.
     blocks: Mutex<BTreeMap<u64, HeapBlock>>,
 }
@@ -92,18 +92,18 @@ pub unsafe extern "C" fn farcall_region_data(
 #[must_use]
 pub unsafe extern "C" fn farcall_region_attach(
     region: *mut Region,
-    controller: *mut Controller,
+    process: *mut Process,
     is_anywhere: bool,
     address: *mut u64,
 ) -> *mut Error {
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(address, "address", 0) }?;
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         let found = object::find::<LiveRegion>(region)?;
         let attach = |region| match is_anywhere {
-            true => live.controller.attach_anywhere(region),
-            false => live.controller.attach(region),
+            true => live.process.attach_anywhere(region),
+            false => live.process.attach(region),
         };
         let attached = attach(found.heap.region())?;
         place.write(attached.address().get());
@@ -115,15 +115,63 @@ pub unsafe extern "C" fn farcall_region_attach(
 /// Makes an executor unmap the region. Linked code must not use it then. Sends one message.
 #[unsafe(no_mangle)]
 #[must_use]
-pub extern "C" fn farcall_region_detach(
-    region: *mut Region,
-    controller: *mut Controller,
-) -> *mut Error {
+pub extern "C" fn farcall_region_detach(region: *mut Region, process: *mut Process) -> *mut Error {
     Error::of(|| {
-        let live = object::find::<Live>(controller)?;
+        let live = object::find::<LiveProcess>(process)?;
         let attached = live.lock_regions().remove(&Number::of(region));
         attached.ok_or_else(|| invalid("the region is not attached to this executor"))?.detach()
     })
+}
+
+/// Does something with a part of a region.
+fn with_part(
+    region: *mut Region,
+    offset: usize,
+    bytes: usize,
+    work: impl FnOnce(&farcall::controller::region::Region, usize, usize) -> farcall::Result<()>,
+) -> *mut Error {
+    Error::of(|| {
+        let region = object::find::<LiveRegion>(region)?;
+        let region = region.heap.region();
+        let end = offset.checked_add(bytes).filter(|end| *end as u64 <= region.bytes());
+        let outside = || invalid(format!("{bytes} bytes from the offset {offset} of the region"));
+        end.ok_or_else(outside)?;
+        work(region, offset, bytes)
+    })
+}
+
+/// Takes the memory of a part of the region now. Without this a page is taken when it is first touched, and if the system has no memory
+/// left then, it kills a process.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_region_populate(
+    region: *mut Region,
+    offset: usize,
+    bytes: usize,
+) -> *mut Error {
+    with_part(region, offset, bytes, |region, offset, bytes| region.populate(offset, bytes))
+}
+
+/// Takes the memory of a part of the region now, in pages of 2 MiB. FARCALL_SYSTEM if the system has none.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_region_use_large_pages(
+    region: *mut Region,
+    offset: usize,
+    bytes: usize,
+) -> *mut Error {
+    with_part(region, offset, bytes, |region, offset, bytes| region.use_large_pages(offset, bytes))
+}
+
+/// Gives the whole pages of a part of the region back to the system. They are zero then.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_region_discard(
+    region: *mut Region,
+    offset: usize,
+    bytes: usize,
+) -> *mut Error {
+    with_part(region, offset, bytes, |region, offset, bytes| region.discard(offset, bytes))
 }
 
 /// Allocates a block of the region's heap, and stores its offset. All of the region is the heap: a program that places data itself

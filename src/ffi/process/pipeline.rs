@@ -9,17 +9,20 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context as Polling, Poll, Wake, Waker};
 
+use farcall::controller::Function;
 use farcall::controller::calls::PendingCall;
 use farcall::task::{Task, TaskDispatcher};
+use farcall::types::{Signature, Value as Typed};
 use farcall::{ErrorKind, ExecutorAddr};
 
 use super::buffer::{Buffer, Out, message};
 use super::error::{Error, invalid};
 use super::host::{Context, Dispatcher};
+use super::life::{LiveProcess, Process};
 use super::object::{self, Number, Object};
-use super::session::{Controller, Live};
+use super::value::Value;
 
-/// Sends calls without waiting for their results. A number, as farcall_controller is one.
+/// Sends calls without waiting for their results. A number, as farcall_executor is one.
 ///
 /// The calls of a pipeline run in the order of their submission, one after the other, on a thread of the executor of their own. At
 /// most 256 are under way; a thread that submits more waits.
@@ -31,14 +34,19 @@ pub struct Pipeline {
 
 /// Receives the outcome of a call, and owns both: error is NULL and result its result, or result is empty.
 ///
-/// It runs once: as a task of the controller's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
-/// or the controller is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
+/// It runs once: as a task of the executor's dispatcher, or within farcall_pipeline_poll if the pipeline is polled. If the pipeline
+/// or the executor is closed, it runs within the closing function. It may submit and wait. May be NULL: error.
 pub type OnComplete =
     Option<unsafe extern "C" fn(error: *mut Error, result: Buffer, context: *mut c_void)>;
 
+/// Receives the outcome of a call of a function, as farcall_on_complete, and owns both: error is NULL and result its result, or result is
+/// FARCALL_VOID. May be NULL: error.
+pub type OnResult =
+    Option<unsafe extern "C" fn(error: *mut Error, result: Value, context: *mut c_void)>;
+
 /// A pipeline, and its calls that are under way.
 pub(super) struct Calls {
-    pipeline: farcall::controller::calls::Pipeline,
+    pub(super) pipeline: farcall::controller::calls::Pipeline,
     /// None when the host polls.
     dispatcher: Option<Arc<Dispatcher>>,
     state: Mutex<State>,
@@ -75,24 +83,42 @@ impl Object for Calls {
 struct Call {
     number: u64,
     calls: Weak<Calls>,
-    on_complete: unsafe extern "C" fn(*mut Error, Buffer, *mut c_void),
+    completion: Receiver,
     context: Context,
     stage: Mutex<Stage>,
 }
 
+/// What receives the outcome.
+enum Receiver {
+    Bytes(unsafe extern "C" fn(*mut Error, Buffer, *mut c_void)),
+    Value(unsafe extern "C" fn(*mut Error, Value, *mut c_void)),
+}
+
+/// The result that is to come.
+enum Pending {
+    Bytes(PendingCall),
+    Value(PendingCall<Signature>),
+}
+
+/// The result that has come.
+enum Outcome {
+    Bytes(Vec<u8>),
+    Value(Typed),
+}
+
 enum Stage {
-    Pending(PendingCall),
+    Pending(Pending),
     /// A thread looks for the result; true when the call was woken, or closed, meanwhile.
     Looked {
         woken: bool,
         closed: bool,
     },
     /// The result is there, and its task has not run.
-    Arrived(farcall::Result<Vec<u8>>),
+    Arrived(farcall::Result<Outcome>),
     Completed,
 }
 
-/// Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the controller's
+/// Opens a pipeline. If is_polled is true, completions run within farcall_pipeline_poll; otherwise as tasks of the executor's
 /// dispatcher.
 ///
 /// # Safety
@@ -101,15 +127,15 @@ enum Stage {
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn farcall_pipeline_open(
-    controller: *mut Controller,
+    process: *mut Process,
     is_polled: bool,
     pipeline: *mut *mut Pipeline,
 ) -> *mut Error {
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(pipeline, "pipeline", std::ptr::null_mut()) }?;
-        let live = object::find::<Live>(controller)?;
-        let pipeline = live.controller.pipeline()?;
+        let live = object::find::<LiveProcess>(process)?;
+        let pipeline = live.process.pipeline()?;
         if is_polled {
             // From now on no thread of the library receives results.
             pipeline.poll();
@@ -143,26 +169,7 @@ pub unsafe extern "C" fn farcall_pipeline_submit(
         // SAFETY: the caller vouches for the arguments.
         let args = unsafe { message(args, size, "arguments") }?;
         let pending = calls.pipeline.submit(ExecutorAddr::new(function), args)?;
-        let call = {
-            let mut state = calls.lock();
-            if state.is_closed {
-                return Err(closed());
-            }
-            state.last += 1;
-            let call = Arc::new(Call {
-                number: state.last,
-                calls: Arc::downgrade(&calls),
-                on_complete,
-                context: Context::new(context),
-                stage: Mutex::new(Stage::Pending(pending)),
-            });
-            state.open.insert(call.number, Arc::clone(&call));
-            call
-        };
-        if call.look() {
-            calls.dispatch(call);
-        }
-        Ok(())
+        calls.add(Pending::Bytes(pending), Receiver::Bytes(on_complete), context)
     })
 }
 
@@ -216,6 +223,51 @@ fn closed() -> farcall::Error {
 }
 
 impl Calls {
+    /// Submits a call of a function that is bound to the pipeline.
+    pub(super) fn submit_function(
+        self: &Arc<Self>,
+        function: &Function<Signature>,
+        values: &[Typed],
+        on_result: OnResult,
+        context: *mut c_void,
+    ) -> farcall::Result<()> {
+        let on_result = on_result.ok_or_else(|| invalid("on_result is NULL"))?;
+        if self.lock().is_closed {
+            return Err(closed());
+        }
+        let pending = function.submit(values)?;
+        self.add(Pending::Value(pending), Receiver::Value(on_result), context)
+    }
+
+    /// Adds a call that was submitted.
+    fn add(
+        self: &Arc<Self>,
+        pending: Pending,
+        completion: Receiver,
+        context: *mut c_void,
+    ) -> farcall::Result<()> {
+        let call = {
+            let mut state = self.lock();
+            if state.is_closed {
+                return Err(closed());
+            }
+            state.last += 1;
+            let call = Arc::new(Call {
+                number: state.last,
+                calls: Arc::downgrade(self),
+                completion,
+                context: Context::new(context),
+                stage: Mutex::new(Stage::Pending(pending)),
+            });
+            state.open.insert(call.number, Arc::clone(&call));
+            call
+        };
+        if call.look() {
+            self.dispatch(call);
+        }
+        Ok(())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -264,7 +316,7 @@ impl Call {
             *stage = Stage::Looked { woken: false, closed: false };
             drop(stage);
             // Without the lock: wakers of other calls run here, and perhaps this one's.
-            let polled = Pin::new(&mut pending).poll(&mut Polling::from_waker(&waker));
+            let polled = pending.poll(&mut Polling::from_waker(&waker));
             stage = self.lock();
             let (woken, closed) = match &*stage {
                 Stage::Looked { woken, closed } => (*woken, *closed),
@@ -325,13 +377,39 @@ impl Call {
         self.complete(result);
     }
 
-    fn complete(&self, result: farcall::Result<Vec<u8>>) {
-        let (error, bytes) = match result {
-            Ok(bytes) => (std::ptr::null_mut(), bytes),
-            Err(error) => (Error::give(error), Vec::new()),
+    fn complete(&self, result: farcall::Result<Outcome>) {
+        let (error, outcome) = match result {
+            Ok(outcome) => (std::ptr::null_mut(), Some(outcome)),
+            Err(error) => (Error::give(error), None),
         };
-        // SAFETY: the host gave the function and its context for this.
-        unsafe { (self.on_complete)(error, Buffer::of(&bytes), self.context.get()) };
+        match self.completion {
+            Receiver::Bytes(complete) => {
+                let bytes = match &outcome {
+                    Some(Outcome::Bytes(bytes)) => bytes,
+                    _ => &[][..],
+                };
+                // SAFETY: the host gave the function and its context for this.
+                unsafe { complete(error, Buffer::of(bytes), self.context.get()) };
+            }
+            Receiver::Value(complete) => {
+                let value = match &outcome {
+                    Some(Outcome::Value(value)) => Value::give(value).ok(),
+                    _ => None,
+                };
+                let value = value.unwrap_or_else(|| Value::empty(None));
+                // SAFETY: the host gave the function and its context for this.
+                unsafe { complete(error, value, self.context.get()) };
+            }
+        }
+    }
+}
+
+impl Pending {
+    fn poll(&mut self, context: &mut Polling<'_>) -> Poll<farcall::Result<Outcome>> {
+        match self {
+            Self::Bytes(call) => Pin::new(call).poll(context).map_ok(Outcome::Bytes),
+            Self::Value(call) => Pin::new(call).poll(context).map_ok(Outcome::Value),
+        }
     }
 }
 
