@@ -1,6 +1,6 @@
 // farcall in C. A program starts executors, links code into libraries and calls it (farcall_executor_start), or attaches to an
-// executor (farcall_client_attach). Or it is an executor itself: it embeds a session that a controller attaches (farcall_session_create), or
-// polls (farcall_polled_create).
+// executor (farcall_client_attach). Or it is an executor itself: it embeds a session that a controller attaches
+// (farcall_session_create), or polls (farcall_polled_create).
 //
 // Threads: every function may be called from any thread, except those of a polled executor and of a
 // client, which belong to one thread.

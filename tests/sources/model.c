@@ -380,8 +380,11 @@ static void swaps(void) {
         FAILS(farcall_library_lookup(old, "version", &address), FARCALL_SYMBOLS);
         MUST(farcall_library_dispose(old));
         old = new;
-        for (long before = atomic_load(&stepping.calls); atomic_load(&stepping.calls) == before;)
+        long before = atomic_load(&stepping.calls);
+        for (int turn = 0; atomic_load(&stepping.calls) == before; turn++) {
+            CHECK(turn < 200000);
             usleep(100);
+        }
     }
     atomic_store(&stepping.ends, true);
     for (int at = 0; at < 2; at++)
@@ -579,8 +582,12 @@ static void functions(void) {
     for (int at = 0; at < 100; at++)
         MUST(farcall_function_submit(over, two, 2, on_result, &outcome));
     FAILS(farcall_function_submit(over, two, 1, on_result, &outcome), FARCALL_TYPE);
-    for (size_t all = 0, count = 0; all < 100; all += count)
+    size_t all = 0, count = 0;
+    for (int turn = 0; all < 100; turn++, all += count) {
+        CHECK(turn < 200000);
         MUST(farcall_pipeline_poll(pipeline, &count));
+        usleep(100);
+    }
     CHECK(outcome.sum == 700 && atomic_load(&outcome.done) == 100);
     farcall_function *hang = function_of(library, "int hang(int)"), *hang_over = NULL;
     farcall_value yes = {FARCALL_I32, {.i32 = 1}};

@@ -154,8 +154,11 @@ static void swaps() {
         MUST_DO(redirection.redirect_and_remove(next, "version", old));
         CHECK(MUST(through()) == version && FAILED(old.lookup("version")).code() == FARCALL_SYMBOLS);
         old = std::move(next);
-        for (long before = calls; calls == before;)
+        long before = calls;
+        for (int turn = 0; calls == before; turn++) {
+            CHECK(turn < 200000);
             std::this_thread::sleep_for(100us);
+        }
     }
     ends = true;
     caller.join();
@@ -232,8 +235,12 @@ static void functions() {
     long sum = 0;
     for (int at = 0; at < 100; at++)
         MUST_DO(over.submit([&](farcall::result<long> outcome) { sum += outcome ? *outcome : 0; }, 3, 4));
-    for (std::size_t all = 0; all < 100;)
+    std::size_t all = 0;
+    for (int turn = 0; all < 100; turn++) {
+        CHECK(turn < 200000);
         all += MUST(pipeline.poll());
+        std::this_thread::sleep_for(100us);
+    }
     CHECK(sum == 700 && FAILED(add.submit([](farcall::result<long>) {}, 1, 2)).code() == FARCALL_INVALID);
     auto region = MUST(farcall::region::create(4096));
     MUST_DO(executor.attach(region));
