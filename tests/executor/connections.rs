@@ -1,7 +1,6 @@
 //! Connections that a text names, opened by an executor of its own process and by a controller here.
 
 use std::io::Read;
-use std::net::TcpListener;
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -55,7 +54,7 @@ fn an_executor_and_a_controller_meet_by_a_descriptor_of_either() {
 
 #[test]
 fn an_executor_connects_to_a_controller_that_listens() {
-    let port = free_port();
+    let port = own_port(0);
     let waiting = thread::spawn(move || open(&format!("tcp:listen=:{port}")));
     let child = 'connected: loop {
         // Until the controller listens, the executor is refused and says so.
@@ -113,25 +112,26 @@ fn a_command_line_that_names_no_connection_is_refused() {
 
 #[test]
 fn a_hosts_session_and_a_client_meet_over_tcp_both_ways() {
-    let port = free_port();
-    let [here, there] = ["tcp:listen", "tcp:connect"].map(|words| format!("{words}=:{port}"));
-    for (ours, theirs) in [(&here, &there), (&there, &here)] {
+    let [listen, connect] = ["tcp:listen", "tcp:connect"];
+    for (port, ours, theirs) in [(1, listen, connect), (2, connect, listen)] {
+        let [ours, theirs] = [ours, theirs].map(|words| format!("{words}=:{}", own_port(port)));
         let dispatch = |task: farcall::task::Task| drop(thread::spawn(|| task.run()));
         let session = SessionBuilder::new(dispatch).build().expect("a session");
         thread::scope(|scope| {
             scope.spawn(|| {
-                let connection = until_the_other_listens(|| open(theirs));
+                let connection = until_the_other_listens(|| open(&theirs));
                 words_come_and_go(&Client::connect(connection).expect("a setup"));
             });
-            until_the_other_listens(|| connectors().connect(ours, &session));
+            until_the_other_listens(|| connectors().connect(&ours, &session));
         });
     }
 }
 
-/// A port of this machine that nothing listens at for now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
+/// A port of this machine for one test of this process, which the system gives to no socket by itself. It was never listened
+/// at: a child process that another test starts may hold such a listener for a moment after its end.
+fn own_port(number: u16) -> u16 {
+    let process = u16::try_from(std::process::id() % 4000).expect("a small number");
+    20_000 + 3 * process + number
 }
 
 /// Connects again while the other side does not listen yet.
