@@ -68,7 +68,7 @@ class ExecutorDied(Error):
     SIGSEGV 0x8 crash
     """
 
-    def __init__(self, message: str, facts: dict[str, Any]) -> None:
+    def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
         self.facts = facts
         number: int | None = facts.get("signal")
@@ -91,7 +91,12 @@ class ExecutorDied(Error):
         return first.split("+", 1)[0] if first else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.facts)
+        return _died, (type(self), str(self), self.facts)
+
+
+def _died(kind: type[ExecutorDied], message: str, facts: dict[str, Any]) -> ExecutorDied:
+    """Makes a copy from a pickle."""
+    return kind(message, **facts)
 
 
 def exception_for(
@@ -99,7 +104,7 @@ def exception_for(
 ) -> Exception:
     """The exception for an error of the Rust library."""
     if death is not None:
-        return ExecutorDied(message, death)
+        return ExecutorDied(message, **death)
     if kind == "link":
         return LinkError(message, symbols)
     if kind == "os" and errno is not None:
