@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::memory::executor_memory::{FIRST, SlabBytes};
+use super::linker::linking::Linker;
+use super::memory::executor_memory::{ExecutorMemory, FIRST, SlabBytes};
 use super::memory::slab::Slab;
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words::PROGRAM_VARIABLE;
 use super::process::supervisor::Supervisor;
 use super::published::{Publication, Publish};
-use super::remote::{Starting, Timeouts};
+use super::remote::{Remote, Starting, Timeouts};
 use super::restart_policy::RestartPolicy;
-use super::session::Process;
-use crate::PerProt;
+use super::session::{Process, Session};
 use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
@@ -28,6 +28,7 @@ use crate::sys::process::forked::Forked;
 use crate::sys::{asymmetric_fence, futex};
 use crate::transport::Lane;
 use crate::transport::lane::segment;
+use crate::{PerProt, trace};
 
 /// The file name of the executor's program, beside the controller's.
 const PROGRAM_NAME: &str = "farcall-executor";
@@ -457,7 +458,12 @@ impl SpawnedProcess {
     /// When the process could not be started, ended early, is of another build, or has no address space for the slab. When it
     /// is not ready in time ([`ExecutorBuilder::start_timeout`]). It has ended then.
     pub(super) fn connect(self) -> Result<Process> {
-        Process::connect(self.starting, self.slab, self.slab_bytes, self.published)
+        let Self { starting, slab, slab_bytes, published } = self;
+        let _span = trace::start(starting.supervisor.process().pid());
+        let deadline = starting.deadline;
+        let remote = Remote::connect(starting)?;
+        let memory = ExecutorMemory::new(remote, slab, slab_bytes, deadline)?;
+        Ok(Session::start(Linker::new(memory)?, None, published))
     }
 
     /// As [`connect`](SpawnedProcess::connect), for a process that was started long ago: its time begins anew.

@@ -56,7 +56,7 @@
 //! | `process` | the executor's process: start, end, lanes, handlers |
 //! | `remote` | calls of the executor |
 //! | `memory` | slabs that both processes map, and allocations in them |
-//! | `linker` | the passes of every link; stubs; retired code |
+//! | `linker` | the order of a link; stubs; retired code |
 //! | `session`, `restart_policy`, `executor_builder` | the session with one process, and its start |
 //! | `calls` | functions by their types, pipelines |
 //! | `dylibs`, `layer` | two ways to choose the objects of a link: all added ones, or those looked up |
@@ -107,10 +107,10 @@ mod session;
 pub use calls::CallOptions;
 pub use client::Client;
 pub use confinement::Confinement;
-pub use dylibs::link_report::LinkReport;
 pub use executor_builder::ExecutorBuilder;
 pub use executors::{Executor, Function, Library, Redirection, Snapshot, Spawned};
 pub use inspect::ProcessInfo;
+pub use linker::link_report::LinkReport;
 pub use published::Published;
 pub use restart_policy::RestartPolicy;
 pub use session::{Process, Stats, WeakProcess};

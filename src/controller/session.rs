@@ -5,18 +5,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::linker::lazy_functions::LazyFunctions;
-use super::linker::linking::Linker;
+use super::linker::linking::{Linker, Shared};
 use super::linker::retired::Retired;
 use super::linker::stubs::{Stub, Stubs};
 use super::memory::allocation::{FinalizedAlloc, InFlightAlloc};
-use super::memory::executor_memory::{ExecutorMemory, SlabBytes};
+use super::memory::executor_memory::ExecutorMemory;
 use super::memory::native_memory::NativeMemory;
-use super::memory::slab::Slab;
 use super::process::handlers::{Function, HandlerResult, HandlerTag};
 use super::process::pipelines::OwnPipelines;
 use super::process::supervisor::Process as Supervised;
 use super::published::{Publication, Shown};
-use super::remote::{Remote, Starting};
+use super::remote::Remote;
 use crate::call::GracePeriod;
 use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
 use crate::call::pipeline::Caller;
@@ -24,7 +23,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{Ordering, fence};
 use crate::transport::Incoming;
-use crate::{ExecutorAddr, PerProt, trace};
+use crate::{ExecutorAddr, PerProt};
 
 /// A process of an [executor](super::Executor), with all that has addresses: memory, functions by address, handlers by tag. Cheap to
 /// clone. The session with it ends when its last clone is dropped. Each executor, library, buffer, bound function and pipeline counts as a
@@ -117,26 +116,6 @@ pub struct Stats {
 }
 
 impl Process {
-    /// Waits until the executor is ready. `slab` is its first slab.
-    ///
-    /// # Errors
-    ///
-    /// As [`Remote::connect`], and when the executor has no address space for the slab.
-    pub(super) fn connect(
-        starting: Starting,
-        slab: Slab,
-        bytes: SlabBytes,
-        published: Option<Arc<Publication>>,
-    ) -> Result<Self> {
-        let _span = trace::start(starting.supervisor.process().pid());
-        let deadline = starting.deadline;
-        let remote = Remote::connect(starting)?;
-        let numbers = remote.values().clone();
-        let memory = ExecutorMemory::new(remote, slab, bytes, deadline)?;
-        let session = Session::new(Linker::new(memory, &numbers)?, None, published);
-        Ok(Self { session: Arc::new(session) })
-    }
-
     /// Allocates at least `bytes` bytes of each protection in the executor, rounded up to pages, for code that is made without the
     /// linker. Sends no message.
     ///
@@ -342,13 +321,14 @@ impl Process {
 }
 
 impl Session {
-    pub(super) fn new(
+    /// A session of its parts, and its first handle.
+    pub(super) fn start(
         linker: Linker,
         snapshot: Option<Arc<Session>>,
         published: Option<Arc<Publication>>,
-    ) -> Self {
+    ) -> Process {
         let pid = linker.memory.remote().supervisor().process().pid();
-        Self {
+        let session = Self {
             shown: published.map(|publication| publication.show(pid)),
             linker,
             retired: Retired::default(),
@@ -356,7 +336,13 @@ impl Session {
             stubs: Stubs::default(),
             pipelines: OwnPipelines::default(),
             snapshot,
-        }
+        };
+        Process { session: Arc::new(session) }
+    }
+
+    /// The linker, for links that wait without a borrow of the session.
+    pub(crate) fn shared_linker(self: &Arc<Self>) -> Shared {
+        Arc::clone(self) as Shared
     }
 
     #[inline]
@@ -510,6 +496,12 @@ impl Session {
             Ok(())
         };
         self.add_handler(Box::new(handler)).get()
+    }
+}
+
+impl AsRef<Linker> for Session {
+    fn as_ref(&self) -> &Linker {
+        &self.linker
     }
 }
 

@@ -7,6 +7,12 @@ use crate::link::{LinkGraph, ObjectFile};
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) graph: LinkGraph,
+    pub(super) inputs: Inputs,
+}
+
+/// The inputs of a graph.
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
     objects: Vec<ObjectFile>,
     wanted: Vec<String>,
 }
@@ -24,7 +30,7 @@ impl Pending {
     ) -> Result<()> {
         let added = self.graph.add_object(object).and_then(|()| refuse(&self.graph));
         match added {
-            Ok(()) => self.objects.push(object.clone()),
+            Ok(()) => self.inputs.objects.push(object.clone()),
             // A graph that refuses an object has perhaps read a part of it.
             Err(_) => self.graph = self.read_again()?,
         }
@@ -38,14 +44,14 @@ impl Pending {
     /// As [`LinkGraph::want`].
     pub(super) fn want(&mut self, name: &str) -> Result<()> {
         self.graph.want(name)?;
-        self.wanted.push(name.to_owned());
+        self.inputs.wanted.push(name.to_owned());
         Ok(())
     }
 
     fn read_again(&self) -> Result<LinkGraph> {
         let mut graph = LinkGraph::default();
-        self.objects.iter().try_for_each(|object| graph.add_object(object))?;
-        self.wanted.iter().try_for_each(|name| graph.want(name))?;
+        self.inputs.objects.iter().try_for_each(|object| graph.add_object(object))?;
+        self.inputs.wanted.iter().try_for_each(|name| graph.want(name))?;
         Ok(graph)
     }
 }

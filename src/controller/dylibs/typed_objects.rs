@@ -2,7 +2,7 @@
 
 use crate::controller::linker::finalizing::Finalizing;
 use crate::controller::linker::object_plugin::ObjectPlugin;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::link::PlacedObject;
 use crate::sync::Mutex;
 use crate::types::Signature;
@@ -22,8 +22,24 @@ impl TypedObjects {
         Self(Mutex::new(self.0.lock().clone()))
     }
 
+    /// Compares a type with that of the object.
+    ///
+    /// # Errors
+    ///
+    /// When they differ.
+    pub(super) fn compare(&self, name: &str, signature: &Signature) -> Result<()> {
+        match self.prototype(name) {
+            Some((object, prototype)) if !prototype.is_like(signature) => {
+                let asked = signature.clone().named(name);
+                let message = format!("{name} is `{prototype}` in {object}, not `{asked}`");
+                Err(Error::new(ErrorKind::TypeMismatch, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The type of a function, and the name of the object that defines it.
-    pub(super) fn prototype(&self, function: &str) -> Option<(String, Signature)> {
+    fn prototype(&self, function: &str) -> Option<(String, Signature)> {
         let defines = |one: &&PlacedObject| one.object().definitions().any(|name| name == function);
         let found: Vec<PlacedObject> = self.0.lock().iter().filter(defines).cloned().collect();
         let prototype =

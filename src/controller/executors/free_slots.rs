@@ -1,9 +1,9 @@
-//! Which executors of a pool are free. A call takes one and gives it back; when none is free it waits in a queue.
+//! The free slots of an slot with several. A call takes a slot and gives it back; when none is free it waits in a queue.
 //!
-//! Two words for each 64 executors say which are free: those that were alive last, and those to be started. Without waiting, a call
-//! costs one change of a word to take an executor and one to give it back.
+//! Two words for each 64 slots say which are free: those whose process was alive last, and those to be started. Without waiting, a call
+//! costs one change of a word to take a slot and one to give it back.
 //!
-//! Invariant: an executor is free, taken, in the hand of one waiter, or retired; never two of these.
+//! Invariant: a slot is free, taken, in the hand of one waiter, or retired; never two of these.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
-/// What is known of an executor that is given back.
+/// What is known of a slot that is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Alive,
@@ -22,7 +22,7 @@ pub(super) enum State {
     Retired,
 }
 
-/// The free ones of a number of executors.
+/// The free slots.
 #[derive(Debug)]
 pub(super) struct FreeSlots {
     alive: Box<[AtomicU64]>,
@@ -35,11 +35,11 @@ pub(super) struct FreeSlots {
 #[derive(Debug, Default)]
 struct Queue {
     waiters: VecDeque<Arc<Waiter>>,
-    /// Executors that are not retired.
+    /// Slots that are not retired.
     left: usize,
 }
 
-/// A call that waits for an executor.
+/// A call that waits for a slot.
 #[derive(Debug, Default)]
 struct Waiter {
     given: Mutex<Option<Given>>,
@@ -48,16 +48,16 @@ struct Waiter {
 
 #[derive(Debug, Clone, Copy)]
 enum Given {
-    Executor(usize),
+    Slot(usize),
     /// All are retired.
     Nothing,
 }
 
-/// Executors that one word is for.
+/// Slots that one word is for.
 const BITS: usize = u64::BITS as usize;
 
 impl FreeSlots {
-    /// A set of `count` executors, all alive and free.
+    /// A set of `count` slots, all alive and free.
     pub(super) fn new(count: usize) -> Self {
         let words = count.div_ceil(BITS);
         let full = |word: usize| match (count - word * BITS).min(BITS) {
@@ -70,7 +70,7 @@ impl FreeSlots {
         Self { alive, dead, waiting: AtomicU64::new(0), queue }
     }
 
-    /// Takes a free executor, `preferred` if that is one, and those that are alive before those that are not. Waits up to the
+    /// Takes a free slot, `preferred` if that is one, and those that are alive before those that are not. Waits up to the
     /// deadline while none is free; the calls that wait are served in their order.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl FreeSlots {
     /// When the deadline passes. `None` when all are retired.
     pub(super) fn take(&self, preferred: usize, deadline: Deadline) -> Result<Option<usize>> {
         match self.take_free(preferred) {
-            Some(executor) => Ok(Some(executor)),
+            Some(slot) => Ok(Some(slot)),
             None => self.queue_up(preferred, deadline),
         }
     }
@@ -93,7 +93,7 @@ impl FreeSlots {
         let waiter = Arc::new(Waiter::default());
         {
             let mut queue = self.queue.lock();
-            // [FREE] SeqCst, before the look at the words: a thread that frees an executor afterwards sees this count.
+            // [FREE] SeqCst, before the look at the words: a thread that frees a slot afterwards sees this count.
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let found = self.take_free(preferred);
             if found.is_some() || queue.left == 0 {
@@ -116,45 +116,45 @@ impl FreeSlots {
             queue.waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
             if queue.waiters.len() < before {
                 self.waiting.fetch_sub(1, Ordering::SeqCst);
-                return Err(Error::timeout("no executor of the pool was free in time"));
+                return Err(Error::timeout("no process of the executor was free in time"));
             }
             // It was given in the last moment, under the lock of the queue.
             outcome = *waiter.given.lock();
         }
         Ok(match outcome {
-            Some(Given::Executor(executor)) => Some(executor),
+            Some(Given::Slot(slot)) => Some(slot),
             Some(Given::Nothing) | None => None,
         })
     }
 
-    /// Gives back an executor that was taken.
-    pub(super) fn give_back(&self, executor: usize, state: State) {
+    /// Gives back a slot that was taken.
+    pub(super) fn give_back(&self, slot: usize, state: State) {
         if state == State::Retired {
             return self.retire();
         }
         // [FREE] SeqCst: pairs with the count in `queue_up`.
         if self.waiting.load(Ordering::SeqCst) == 0 {
-            self.free(executor, state);
+            self.free(slot, state);
             if self.waiting.load(Ordering::SeqCst) > 0 {
                 let mut queue = self.queue.lock();
                 while !queue.waiters.is_empty()
-                    && let Some(executor) = self.take_free(executor)
+                    && let Some(slot) = self.take_free(slot)
                 {
-                    self.hand_over(&mut queue, Given::Executor(executor));
+                    self.hand_over(&mut queue, Given::Slot(slot));
                 }
             }
             return;
         }
         let mut queue = self.queue.lock();
         match queue.waiters.is_empty() {
-            true => self.free(executor, state),
-            false => self.hand_over(&mut queue, Given::Executor(executor)),
+            true => self.free(slot, state),
+            false => self.hand_over(&mut queue, Given::Slot(slot)),
         }
     }
 
-    fn free(&self, executor: usize, state: State) {
+    fn free(&self, slot: usize, state: State) {
         let words = if state == State::Alive { &self.alive } else { &self.dead };
-        let (word, bit) = place(executor);
+        let (word, bit) = place(slot);
         // [FREE] SeqCst: before the look at the waiters; Release for what the call has done.
         words[word].fetch_or(bit, Ordering::SeqCst);
     }
@@ -176,8 +176,8 @@ impl FreeSlots {
     }
 }
 
-fn place(executor: usize) -> (usize, u64) {
-    (executor / BITS, 1 << (executor % BITS))
+fn place(slot: usize) -> (usize, u64) {
+    (slot / BITS, 1 << (slot % BITS))
 }
 
 /// Clears a bit that is set, and returns its number.
@@ -243,9 +243,9 @@ mod tests {
             for number in 0..4 {
                 let (set, order) = (&set, &order);
                 scope.spawn(move || {
-                    let executor = set.take(0, Deadline::SESSION_END).expect("no deadline");
+                    let slot = set.take(0, Deadline::SESSION_END).expect("no deadline");
                     order.lock().push(number);
-                    set.give_back(executor.expect("not retired"), State::Alive);
+                    set.give_back(slot.expect("not retired"), State::Alive);
                 });
                 while set.queue.lock().waiters.len() <= number {
                     thread::yield_now();

@@ -10,8 +10,8 @@ use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::hotswap::Redirectable;
 use crate::controller::region::AttachedRegion;
 use crate::controller::session::Process;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::link::External;
 use crate::sync::Mutex;
 
 /// The number and the name of a library, until its last handle is dropped.
@@ -157,7 +157,7 @@ impl Generation {
 
     /// The address of a function. Links its dylib first.
     pub(super) fn address(&self, function: &Implementation) -> Result<ExecutorAddr> {
-        self.dylib(&function.dylib).lookup(&function.symbol)
+        self.dylib(&function.dylib).lookup(&function.symbol, Deadline::SESSION_END)
     }
 
     /// The redirected function with this number, if it is there.
@@ -183,7 +183,7 @@ impl Generation {
             None => Arc::new(dylib.create_redirectable(name, address)?),
             Some(stub) => {
                 stub.redirect(address)?;
-                dylib.define(name, External { callable: true, ..stub.address().into() })?;
+                dylib.define(name, &*stub)?;
                 stub
             }
         };

@@ -6,17 +6,19 @@ use super::function::Function;
 use super::generation::{Generation, LibraryName};
 use super::slots::Slots;
 use crate::ExecutorAddr;
+use crate::call::contract::{ProgramInitialize, ProgramMain, ProgramRun, ProgramStart};
 use crate::controller::calls::function_type::Placed;
 use crate::controller::calls::{FunctionType, StaticType};
 use crate::controller::dylibs::dylib::Dylib;
-use crate::controller::dylibs::link_report::{LinkReport, LinkStep};
 use crate::controller::handler::definition::{Handler, IntoHandler};
 use crate::controller::hotswap::{Compiled, OldCode};
+use crate::controller::linker::link_report::{LinkReport, LinkStep};
 use crate::controller::linker::object_plugin::ObjectPlugin;
-use crate::controller::session::Process;
+use crate::controller::session::{Process, exit_status};
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::link::{Archive, External, ObjectFile};
+use crate::sps::Bytes;
 use crate::types::Signature;
 
 /// A set of objects in an [executor](super::Executor). Names are looked up in it, and it is removed as a whole.
@@ -64,7 +66,7 @@ impl Library {
                 slots.all().iter().for_each(|slot| slot.drop_library(number));
             }
         };
-        let named = Arc::new(LibraryName::new(slots.number(), name, dropped));
+        let named = Arc::new(LibraryName::new(slots.redirections().number(), name, dropped));
         Self { named, slots: Arc::clone(slots) }
     }
 
@@ -85,10 +87,7 @@ impl Library {
     /// When no process can be started.
     pub fn add_archive(&self, archive: &Archive) -> Result<()> {
         let archive = archive.clone();
-        self.add(move |dylib| {
-            dylib.add_archive(&archive);
-            Ok(())
-        })
+        self.change(move |dylib| dylib.add_archive(&archive))
     }
 
     /// Makes the next link open a shared library in the executor, by file name or path as of `dlopen`. [`lookup`](Library::lookup) finds
@@ -99,10 +98,7 @@ impl Library {
     /// When no process can be started.
     pub fn add_library(&self, path: impl Into<String>) -> Result<()> {
         let path = path.into();
-        self.add(move |dylib| {
-            dylib.add_library(path.clone());
-            Ok(())
-        })
+        self.change(move |dylib| dylib.add_library(path.clone()))
     }
 
     /// Adds a plugin for all links that begin later. It runs after the plugins added before.
@@ -111,10 +107,7 @@ impl Library {
     ///
     /// When no process can be started.
     pub fn add_plugin(&self, plugin: Arc<dyn ObjectPlugin>) -> Result<()> {
-        self.add(move |dylib| {
-            dylib.add_plugin(Arc::clone(&plugin));
-            Ok(())
-        })
+        self.change(move |dylib| dylib.add_plugin(Arc::clone(&plugin)))
     }
 
     /// Makes the next link search the archives for a symbol that no object refers to, such as `main`.
@@ -182,10 +175,7 @@ impl Library {
     ///
     /// When no process can be started.
     pub fn precede_libraries(&self) -> Result<()> {
-        self.add(|dylib| {
-            dylib.precede_libraries();
-            Ok(())
-        })
+        self.change(|dylib| dylib.lock().precedes = true)
     }
 
     /// Makes the links from now on a version of a program that shares variables with `earlier`, and with later versions. A variable
@@ -217,10 +207,7 @@ impl Library {
     ///
     /// When no process can be started.
     pub fn keep_initial_data(&self) -> Result<()> {
-        self.add(|dylib| {
-            dylib.keep_initial_data();
-            Ok(())
-        })
+        self.change(|dylib| dylib.lock().keeps_data = true)
     }
 
     /// Has the types of [functions](Library::function) compared with the debug information of the objects that are linked from now on. That
@@ -246,10 +233,7 @@ impl Library {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn check_types(&self) -> Result<()> {
-        self.add(|dylib| {
-            dylib.check_types();
-            Ok(())
-        })
+        self.change(|dylib| dylib.keep_types(Arc::default()))
     }
 }
 
@@ -287,7 +271,7 @@ impl Library {
     /// handler that a link of the library calls, when the symbol is not linked yet. When the process has ended
     /// ([`Error::death`](crate::Error::death)), or the session is over ([`Error::is_disconnected`](crate::Error::is_disconnected)).
     pub fn lookup(&self, name: &str) -> Result<ExecutorAddr> {
-        self.present(|dylib| dylib.lookup_by(name, Deadline::SESSION_END))
+        self.present(|dylib| dylib.lookup(name, Deadline::SESSION_END))
     }
 
     /// Links the objects added since the last link, in the present process; [`lookup`](Library::lookup) and the first call of a function
@@ -332,7 +316,13 @@ impl Library {
     ///
     /// When an initializer ends the executor, or as [`Library::link`]. In a next process it fails the start.
     pub fn initialize(&self) -> Result<()> {
-        self.add(Dylib::initialize)
+        self.add(|dylib| {
+            if dylib.has_pending() {
+                dylib.link_with(&mut |_| {})?;
+            }
+            let handle = dylib.lock().handle;
+            dylib.session().run::<ProgramInitialize>(&(handle, Vec::new()))
+        })
     }
 
     /// Runs the initializers that have not run, then `main` with these arguments, the program's name first. Returns the result of
@@ -343,7 +333,11 @@ impl Library {
     /// When the library has no `main`, when the executor ends meanwhile ([`Error::death`](crate::Error::death), also after the program
     /// called `exit`), or as [`Library::link`].
     pub fn run_main<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
-        self.present(|dylib| dylib.run_main(args))
+        self.present(|dylib| {
+            let main = dylib.lookup("main", Deadline::SESSION_END)?;
+            let handle = dylib.lock().handle;
+            dylib.session().run::<ProgramMain>(&(handle, main, words(args)))
+        })
     }
 
     /// Starts a program at code of its own instead of `main`, as the kernel starts one at `_start`, and returns its exit status. The
@@ -360,7 +354,10 @@ impl Library {
         entry: &str,
         args: impl IntoIterator<Item = A>,
     ) -> Result<i32> {
-        self.present(|dylib| dylib.run_start(entry, args))
+        self.present(|dylib| {
+            let start = dylib.lookup(entry, Deadline::SESSION_END)?;
+            exit_status(dylib.session().run::<ProgramStart>(&(start, words(args))))
+        })
     }
 
     /// Runs the program with fresh data, as a process of its own would, in this order:
@@ -395,7 +392,11 @@ impl Library {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub fn run_fresh<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
-        self.present(|dylib| dylib.run_fresh(args))
+        self.present(|dylib| {
+            let main = dylib.lookup("main", Deadline::SESSION_END)?;
+            let handle = dylib.restore()?;
+            dylib.session().run::<ProgramRun>(&(handle, main, words(args)))
+        })
     }
 }
 
@@ -424,10 +425,23 @@ impl Library {
         self.slots.add(of, None, move |generation: &Generation| take(&generation.dylib(&named)))
     }
 
+    /// The same for a step that cannot fail.
+    fn change(&self, change: impl Fn(&Dylib) + Send + Sync + 'static) -> Result<()> {
+        self.add(move |dylib| {
+            change(dylib);
+            Ok(())
+        })
+    }
+
     /// Does `work` in the present process.
     pub(super) fn present<R>(&self, work: impl FnOnce(&Dylib) -> Result<R>) -> Result<R> {
         self.slots.first(|generation| work(&generation.dylib(&self.named)))
     }
+}
+
+/// The arguments of a program.
+fn words<A: AsRef<[u8]>>(args: impl IntoIterator<Item = A>) -> Vec<Bytes> {
+    args.into_iter().map(|arg| Bytes(arg.as_ref().to_vec())).collect()
 }
 
 impl From<Library> for OldCode {

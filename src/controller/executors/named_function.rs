@@ -184,7 +184,7 @@ impl<F: FunctionType> NamedFunction<F> {
         let killed = Arc::clone(&generation);
         let kill = move |error: &_| killed.kill(error);
         let late = slot.policy().kills_on_timeout.then(|| Arc::new(kill) as Abandoned);
-        let address = dylib.lookup_by(&self.name, deadline).inspect_err(|error| {
+        let address = dylib.lookup(&self.name, deadline).inspect_err(|error| {
             if let (ErrorKind::Timeout, Some(late)) = (error.kind(), &late) {
                 late(error);
             }

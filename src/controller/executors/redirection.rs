@@ -65,7 +65,7 @@ impl Library {
     ) -> Result<Redirection> {
         let redirectable = Redirection {
             slots: Arc::clone(&self.slots),
-            number: self.slots.number(),
+            number: self.slots.redirections().number(),
             home: Arc::clone(&self.named),
             name: name.into(),
             target: Arc::new(Mutex::new(Implementation::of(of, symbol))),

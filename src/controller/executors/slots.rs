@@ -19,7 +19,7 @@ thread_local! {
 /// The slots behind a handle, all with the same contents.
 #[derive(Debug)]
 pub(super) struct Slots {
-    executors: Box<[Arc<Slot>]>,
+    slots: Box<[Arc<Slot>]>,
     /// Which ones are free. `None` when a call needs no slot for itself.
     free: Option<FreeSlots>,
     /// What redirected functions lead to.
@@ -32,29 +32,29 @@ pub(super) struct Slots {
 #[derive(Debug)]
 pub(super) struct Lease<'a> {
     slots: &'a Slots,
-    executor: usize,
+    slot: usize,
     /// What to give it back as; `None` when it was not taken for this call alone.
     state: Option<State>,
 }
 
 impl Slots {
     /// One process, in which calls are made at the same time, or several, each of which runs one call at a time.
-    pub(super) fn new(executors: Box<[Arc<Slot>]>) -> Self {
-        let free = (executors.len() > 1).then(|| FreeSlots::new(executors.len()));
-        Self::with(executors, free, Arc::default())
+    pub(super) fn new(slots: Box<[Arc<Slot>]>) -> Self {
+        let free = (slots.len() > 1).then(|| FreeSlots::new(slots.len()));
+        Self::with(slots, free, Arc::default())
     }
 
     fn with(
-        executors: Box<[Arc<Slot>]>,
+        slots: Box<[Arc<Slot>]>,
         free: Option<FreeSlots>,
         redirections: Arc<Redirections>,
     ) -> Self {
-        Self { executors, free, redirections, turns: AtomicU64::new(0) }
+        Self { slots, free, redirections, turns: AtomicU64::new(0) }
     }
 
     /// One of them, in which calls are made at the same time.
-    pub(super) fn one(&self, executor: usize) -> Option<Self> {
-        let one = Box::new([Arc::clone(self.executors.get(executor)?)]);
+    pub(super) fn one(&self, slot: usize) -> Option<Self> {
+        let one = Box::new([Arc::clone(self.slots.get(slot)?)]);
         Some(Self::with(one, None, Arc::clone(&self.redirections)))
     }
 
@@ -64,12 +64,7 @@ impl Slots {
     }
 
     pub(super) fn all(&self) -> &[Arc<Slot>] {
-        &self.executors
-    }
-
-    /// A number for a dylib or a redirected function.
-    pub(super) fn number(&self) -> u64 {
-        self.redirections.number()
+        &self.slots
     }
 
     pub(super) fn redirections(&self) -> &Redirections {
@@ -82,7 +77,7 @@ impl Slots {
             None => 0,
             Some(_) => {
                 let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-                usize::try_from(turn % self.executors.len() as u64).unwrap_or(0)
+                usize::try_from(turn % self.slots.len() as u64).unwrap_or(0)
             }
         }
     }
@@ -95,22 +90,22 @@ impl Slots {
     /// When none is free in time, or the policy allows no other start of any.
     #[inline]
     pub(super) fn lease(&self, preferred: usize, deadline: Deadline) -> Result<Lease<'_>> {
-        if let Some(first) = self.executors.first() {
+        if let Some(first) = self.slots.first() {
             // Before the wait for a slot that a thread of the parent had.
             first.origin().check()?;
         }
         let Some(free) = &self.free else {
-            return Ok(Lease { slots: self, executor: 0, state: None });
+            return Ok(Lease { slots: self, slot: 0, state: None });
         };
         let own = self.identity();
-        if let Some(executor) = TAKEN.with_borrow(|taken| {
-            taken.iter().rev().find(|(pool, _)| *pool == own).map(|(_, executor)| *executor)
+        if let Some(slot) = TAKEN.with_borrow(|taken| {
+            taken.iter().rev().find(|(pool, _)| *pool == own).map(|(_, slot)| *slot)
         }) {
-            return Ok(Lease { slots: self, executor, state: None });
+            return Ok(Lease { slots: self, slot, state: None });
         }
-        let Some(executor) = free.take(preferred, deadline)? else { return Err(self.stopped()) };
-        TAKEN.with_borrow_mut(|taken| taken.push((own, executor)));
-        Ok(Lease { slots: self, executor, state: Some(State::Alive) })
+        let Some(slot) = free.take(preferred, deadline)? else { return Err(self.stopped()) };
+        TAKEN.with_borrow_mut(|taken| taken.push((own, slot)));
+        Ok(Lease { slots: self, slot, state: Some(State::Alive) })
     }
 
     fn identity(&self) -> usize {
@@ -120,13 +115,13 @@ impl Slots {
     /// Why no process is started any more.
     #[cold]
     fn stopped(&self) -> Error {
-        let why = self.executors.iter().find_map(|executor| executor.stopped());
+        let why = self.slots.iter().find_map(|slot| slot.stopped());
         why.unwrap_or_else(|| Error::disconnected("the executor has no process"))
     }
 
     pub(super) fn on_death(&self, told: impl Fn(&Error) + Send + Sync + 'static) -> Result<()> {
         let told = OnDeath(Arc::new(told));
-        self.executors.iter().try_for_each(|executor| executor.on_death(told.clone()))
+        self.slots.iter().try_for_each(|slot| slot.on_death(told.clone()))
     }
 
     /// Takes a step in each slot, and remembers it for the next processes. The first slot decides if it can be taken: it
@@ -139,10 +134,10 @@ impl Slots {
     ) -> Result<()> {
         let step = Step { dylib, behind, take: Arc::new(take) };
         let mut outcome = Ok(());
-        for (at, executor) in self.executors.iter().enumerate() {
+        for (at, slot) in self.slots.iter().enumerate() {
             match at {
-                0 => executor.add(step.clone())?,
-                _ => outcome = outcome.and(executor.add_as_well(&step)),
+                0 => slot.add(step.clone())?,
+                _ => outcome = outcome.and(slot.add_as_well(&step)),
             }
         }
         outcome
@@ -160,19 +155,19 @@ impl Slots {
     }
 
     fn forget_steps(&self, are_forgotten: impl Fn(&Step) -> bool) {
-        self.executors.iter().for_each(|executor| executor.forget(&are_forgotten));
+        self.slots.iter().for_each(|slot| slot.forget(&are_forgotten));
     }
 
     /// Does `what` in the first slot.
     pub(super) fn first<R>(&self, what: impl FnOnce(&Generation) -> Result<R>) -> Result<R> {
-        what(&*self.executors[0].present(Deadline::SESSION_END)?)
+        what(&*self.slots[0].present(Deadline::SESSION_END)?)
     }
 
     /// Does `what` in each slot, and returns the first error.
     pub(super) fn for_each(&self, what: impl Fn(&Generation) -> Result<()>) -> Result<()> {
         let mut outcome = Ok(());
-        for executor in &self.executors {
-            let done = executor.present(Deadline::SESSION_END).and_then(|present| what(&present));
+        for slot in &self.slots {
+            let done = slot.present(Deadline::SESSION_END).and_then(|present| what(&present));
             outcome = outcome.and(done);
         }
         outcome
@@ -183,15 +178,15 @@ impl Lease<'_> {
     /// The number of the slot.
     #[inline]
     pub(super) fn slot(&self) -> usize {
-        self.executor
+        self.slot
     }
 
     /// The call has failed: perhaps its process is dead.
     #[cold]
     pub(super) fn failed(&mut self) {
-        let executor = &self.slots.executors[self.executor];
-        if self.state.is_some() && !executor.is_alive() {
-            let has_stopped = executor.stopped().is_some();
+        let slot = &self.slots.slots[self.slot];
+        if self.state.is_some() && !slot.is_alive() {
+            let has_stopped = slot.stopped().is_some();
             self.state = Some(if has_stopped { State::Retired } else { State::Dead });
         }
     }
@@ -201,12 +196,12 @@ impl Drop for Lease<'_> {
     #[inline]
     fn drop(&mut self) {
         if let (Some(free), Some(state)) = (&self.slots.free, self.state) {
-            let own = (self.slots.identity(), self.executor);
+            let own = (self.slots.identity(), self.slot);
             TAKEN.with_borrow_mut(|taken| {
                 let at = taken.iter().rposition(|one| *one == own);
                 at.map(|at| taken.remove(at));
             });
-            free.give_back(self.executor, state);
+            free.give_back(self.slot, state);
         }
     }
 }

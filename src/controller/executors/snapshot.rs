@@ -101,12 +101,11 @@ impl Snapshot {
     /// made, when a zygote that was stopped goes on.
     pub fn spawn(&self) -> Result<Executor> {
         let snapshot = &self.session;
-        let remote = snapshot.remote().fork()?;
-        let memory = ExecutorMemory::of_copy(remote, snapshot.memory());
+        let memory = ExecutorMemory::of_copy(snapshot.remote().fork()?, snapshot.memory());
         let linker = Linker::of_copy(memory, &snapshot.linker);
         let published = snapshot.publication().map(Arc::clone);
-        let session = Session::new(linker, Some(Arc::clone(snapshot)), published);
-        Ok(Executor::from(&Process { session: Arc::new(session) }))
+        let of = Some(Arc::clone(snapshot));
+        Ok(Executor::from(&Session::start(linker, of, published)))
     }
 }
 

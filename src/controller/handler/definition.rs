@@ -9,9 +9,9 @@ use super::outcome::Outcome;
 use super::parameter::Parameter;
 use crate::call::contract::handler_call::{Arguments, CALL_HANDLER, Head, Kind, WORD_BYTES};
 use crate::controller::calls::scalar::Scalar;
-use crate::controller::dylibs::defined_handlers::DefinedHandler;
 use crate::controller::dylibs::dylib::Dylib;
 use crate::controller::layer::object_layer::ObjectLayer;
+use crate::controller::linker::defined_handler::DefinedHandler;
 use crate::controller::process::handlers::{Function, HandlerResult};
 use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
@@ -226,9 +226,10 @@ impl ObjectLayer {
             session.lazy.announce(session.remote())?;
         }
         let function = Box::new(move |args: &[u8], result: &mut Vec<u8>| function(args, result));
-        let (handler, tag) = DefinedHandler::new(session, function);
+        let callbacks = session.remote().opener().callbacks();
+        let (handler, tag) = DefinedHandler::new(callbacks, function);
         let stub = stub(name, &Head::new(tag.get(), status, &kinds))?;
-        self.add_with(tracker, &stub, handler.into())
+        self.add_with(tracker, &stub, vec![handler])
     }
 }
 

@@ -44,7 +44,7 @@ impl OldCode {
     /// In a handler that a link of the dylib calls.
     pub(crate) fn of(dylib: &Dylib) -> Result<Self> {
         let of = Some(Arc::downgrade(dylib.session()));
-        Ok(Self { of, removal: Ok(Removal::Links(dylib.take_linked_memory()?)) })
+        Ok(Self { of, removal: Ok(Removal::Links(dylib.take_links()?.0)) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
-use crate::controller::linker::linking::LinkedMemory;
+use crate::controller::linker::linking::Linked;
 use crate::controller::linker::object_plugin::Plugins;
 use crate::controller::session::Session;
 use crate::error::Result;
@@ -32,12 +32,6 @@ pub(super) struct Records {
     pub(super) uninitialized: Vec<(JITDylib, ExecutorAddr)>,
 }
 
-/// One link.
-pub(super) struct Linked {
-    pub(super) memory: LinkedMemory,
-    pub(super) program: ExecutorAddr,
-}
-
 impl Links {
     pub(super) fn records(&self) -> MutexGuard<'_, Records> {
         self.records.lock()
@@ -58,7 +52,7 @@ impl ResourceManager for Links {
             }
             linked
         };
-        self.session.linker.deallocate(linked.iter().map(|one| &one.memory))
+        self.session.linker.deallocate(&linked)
     }
 
     fn transfer_resources(&self, dylib: &JITDylib, to: ResourceKey, from: ResourceKey) {

@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::links::Links;
-use super::object_link::Link;
+use super::object_link::ObjectLink;
 use crate::ExecutorAddr;
 use crate::call::contract::{Placement, ProgramInitialize, ProgramMain};
-use crate::controller::dylibs::defined_handlers::DefinedHandlers;
+use crate::controller::linker::defined_handler::DefinedHandler;
 use crate::controller::linker::object_plugin::{ObjectPlugin, Plugins};
 use crate::controller::session::{Process, Session};
 use crate::error::Result;
@@ -51,8 +51,8 @@ struct ObjectUnit {
     layer: ObjectLayer,
     name: String,
     graph: LinkGraph,
-    /// The handler whose stub it is.
-    handlers: DefinedHandlers,
+    /// The handler, if it is a stub of one.
+    handlers: Vec<DefinedHandler>,
     /// The symbol whose lookup links the object for its initializers.
     initializer: Option<Arc<str>>,
 }
@@ -90,7 +90,7 @@ impl ObjectLayer {
     ///
     /// As [`JITDylib::define`].
     pub fn add(&self, tracker: &ResourceTracker, object: &ObjectFile) -> Result<()> {
-        self.add_with(tracker, object, DefinedHandlers::default())
+        self.add_with(tracker, object, Vec::new())
     }
 
     /// As [`ObjectLayer::add`]. The handlers are removed with the object.
@@ -98,7 +98,7 @@ impl ObjectLayer {
         &self,
         tracker: &ResourceTracker,
         object: &ObjectFile,
-        handlers: DefinedHandlers,
+        handlers: Vec<DefinedHandler>,
     ) -> Result<()> {
         let mut graph = LinkGraph::new();
         graph.add_object(object)?;
@@ -122,7 +122,7 @@ impl ObjectLayer {
     pub fn emit(&self, responsibility: MaterializationResponsibility, object: &ObjectFile) {
         let mut graph = LinkGraph::new();
         match graph.add_object(object) {
-            Ok(()) => self.start(responsibility, graph, DefinedHandlers::default()),
+            Ok(()) => self.start(responsibility, graph, Vec::new()),
             Err(error) => responsibility.fail(error),
         }
     }
@@ -212,9 +212,9 @@ impl ObjectLayer {
         &self,
         responsibility: MaterializationResponsibility,
         graph: LinkGraph,
-        handlers: DefinedHandlers,
+        handlers: Vec<DefinedHandler>,
     ) {
-        Link::new(Arc::clone(&self.0), responsibility, handlers).begin(graph);
+        ObjectLink::run(&self.0, responsibility, graph, handlers);
     }
 }
 

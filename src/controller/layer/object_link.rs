@@ -1,25 +1,20 @@
 //! A link of an object layer, which a lookup of its symbols begins.
 //!
-//! Between two phases no thread owns the link. The thread that completes the lookup for which the link waits runs the next phase.
-//!
-//! 1. Begin. Definitions that another unit provides instead become references to that unit's. The link looks up which of its names
-//!    exist along the link order of its dylib; generators supply missing ones. Thread-locals of other links are resolved here.
-//! 2. Place. The link lays its image out and allocates memory. It publishes the addresses of its own symbols, so links may refer to
-//!    each other in a circle. Then it waits for the addresses of the others.
-//! 3. Finish. It makes, stores and finalizes the image; its registration is posted ahead of the next call. It records the memory
-//!    under the key of the tracker, and emits the symbols.
+//! Names come from the link order of its dylib; generators supply missing ones. Definitions that another unit provides instead become
+//! references to that unit's. The link publishes its own addresses before it waits for those of the others, so links may refer to
+//! each other in a circle.
 //!
 //! If the tracker was removed meanwhile, the link frees all its memory, and the session's error reporter is called once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::links::{Linked, Links};
+use super::links::Links;
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
-use crate::controller::dylibs::defined_handlers::DefinedHandlers;
-use crate::controller::linker::linking::{Requirements, Suspended};
-use crate::controller::linker::object_plugin::ObjectPlugin;
+use crate::controller::linker::defined_handler::DefinedHandler;
+use crate::controller::linker::linking::{Linked, Placed};
+use crate::controller::linker::order::{Link, Located, Owner, Resolved};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::jit::{
@@ -29,63 +24,61 @@ use crate::jit::{
 use crate::link::{Definition, Dependencies, External, Image, LinkGraph};
 use crate::trace;
 
-/// A link under way.
-pub(super) struct Link {
+/// The owner of a link of an object layer.
+pub(super) struct ObjectLink {
     layer: Arc<Links>,
     responsibility: MaterializationResponsibility,
-    requirements: Requirements,
-    /// The handlers whose stubs are linked.
-    handlers: DefinedHandlers,
     /// The dependencies of its symbols.
     dependencies: Vec<Dependencies>,
     /// The names that it refers to and that other units of the session define.
     referred: Vec<Arc<str>>,
-    /// Its layout and memory, from phase 2 on.
-    suspended: Option<Suspended>,
+    /// Those whose addresses it waits for.
+    wanted: SymbolLookupSet,
 }
 
-impl Link {
-    pub(super) fn new(
-        layer: Arc<Links>,
+impl ObjectLink {
+    /// Links the objects of a graph.
+    pub(super) fn run(
+        layer: &Arc<Links>,
         responsibility: MaterializationResponsibility,
-        handlers: DefinedHandlers,
-    ) -> Self {
-        let (dependencies, referred) = (Vec::new(), Vec::new());
-        Self {
-            layer,
+        graph: LinkGraph,
+        handlers: Vec<DefinedHandler>,
+    ) {
+        let owner = Self {
+            layer: Arc::clone(layer),
             responsibility,
-            requirements: Requirements::default(),
-            handlers,
-            dependencies,
-            referred,
-            suspended: None,
+            dependencies: Vec::new(),
+            referred: Vec::new(),
+            wanted: SymbolLookupSet::new(),
+        };
+        let (linker, plugins) = (layer.session.shared_linker(), layer.plugins.all());
+        let mut link = Link::new(owner, linker, plugins, handlers);
+        link.placement = layer.placement;
+        link.run(graph);
+    }
+}
+
+impl Owner for ObjectLink {
+    type Outcome = ();
+
+    fn pull(link: &mut Link<Self>, graph: &mut LinkGraph) -> Result<()> {
+        let Link { owner, plugins, placement, .. } = link;
+        plugins.iter().try_for_each(|plugin| plugin.prepare(&owner.responsibility, graph))?;
+        match graph.needs_low_addresses() && *placement != Placement::Low {
+            true => Err(Error::link(
+                "code with 32-bit addresses; compile with -fPIC or -fPIE, or use \
+                 ObjectLayer::for_low_code",
+            )),
+            false => Ok(()),
         }
     }
 
-    /// Phase 1.
-    pub(super) fn begin(mut self, mut graph: LinkGraph) {
-        for plugin in self.plugins() {
-            if let Err(error) = plugin.prepare(&self.responsibility, &mut graph) {
-                return self.fail(error);
-            }
-        }
-        if graph.needs_low_addresses() && self.layer.placement != Placement::Low {
-            return self.fail(Error::link(
-                "code with 32-bit addresses; compile with -fPIC or -fPIE, or use \
-                 ObjectLayer::for_low_code",
-            ));
-        }
-        let mut names = Vec::new();
-        let owed = self.responsibility.symbols();
-        let lost = graph.exports().filter(|export| !owed.contains_key(export.name));
-        let lost: Vec<_> = lost.map(|one| (Arc::from(one.name), one.callable)).collect();
-        for (name, callable) in lost {
-            graph.define_external(&name, External { callable, ..ExecutorAddr::NULL.into() });
-            names.push((name, SymbolLookupFlags::Required));
-        }
+    /// Looks up which of the names exist, and the addresses of thread-locals, which the layout needs.
+    fn resolve(mut link: Link<Self>, mut graph: LinkGraph, next: Resolved<Self>) {
+        let mut names = link.yield_definitions(&mut graph);
         let undefined = graph.undefined();
         for one in &undefined {
-            self.requirements.note(&one.name);
+            link.requirements.note(&one.name);
             let flags = match one.weak || one.thread {
                 true => SymbolLookupFlags::WeaklyReferenced,
                 false => SymbolLookupFlags::Required,
@@ -93,141 +86,157 @@ impl Link {
             names.push((Arc::clone(&one.name), flags));
         }
         if names.is_empty() {
-            return self.place(graph, Vec::new());
+            return link.resolved(graph, next);
         }
-        let order = match self.responsibility.dylib().link_order() {
+        let order = match link.owner.responsibility.dylib().link_order() {
             Ok(order) => order,
-            Err(error) => return self.fail(error),
+            Err(error) => return link.fail(error),
         };
-        let threads: Vec<Arc<str>> =
-            undefined.into_iter().filter(|one| one.thread).map(|one| one.name).collect();
-        let session = self.responsibility.session();
+        let undefined = undefined.into_iter().filter(|one| one.thread);
+        let threads: Vec<Arc<str>> = undefined.map(|one| one.name).collect();
+        let session = link.owner.responsibility.session();
         let again = names.clone();
-        session.lookup_flags_async(LookupKind::Static, order, names, move |found| match found {
-            Ok(found) => self.know(graph, &again, &threads, &found),
-            Err(error) => self.fail(error),
+        session.lookup_flags_async(LookupKind::Static, order, names, move |found| {
+            let wanted = found.and_then(|found| link.define(&mut graph, &again, &threads, &found));
+            match wanted {
+                Ok(wanted) => link.look_up(wanted, move |link, found| {
+                    for (name, symbol) in found {
+                        graph.define_external(name, thread_local(symbol));
+                    }
+                    link.resolved(graph, next);
+                }),
+                Err(error) => link.fail(error),
+            }
         });
     }
 
-    /// The end of phase 1, with the flags of the names that the link refers to.
-    fn know(
-        mut self,
-        mut graph: LinkGraph,
+    fn locate(mut link: Link<Self>, next: Located<Self>) {
+        if let Err(error) = link.publish() {
+            return link.fail(error);
+        }
+        let wanted = std::mem::take(&mut link.owner.wanted);
+        link.look_up(wanted, move |mut link, found| {
+            let _span = trace::link(link.owner.responsibility.dylib().name());
+            if let Some(placed) = &mut link.placed {
+                for (name, symbol) in found {
+                    placed.layout.locate_external(name, symbol.address);
+                }
+            }
+            next(link);
+        });
+    }
+
+    fn computed(link: &mut Link<Self>, image: &mut Image) -> Result<()> {
+        let responsibility = &link.owner.responsibility;
+        link.plugins.iter().try_for_each(|plugin| plugin.fixed_up(responsibility, image))
+    }
+
+    fn record(mut link: Link<Self>, image: Image, linked: Linked) {
+        match link.keep(image.init.is_some(), linked) {
+            Ok(()) => {
+                let groups = link.owner.dependency_groups();
+                // If the tracker is removed at this moment, the reporter receives the error, and the tracker's removal frees the memory.
+                let _ = link.owner.responsibility.notify_emitted(&groups);
+            }
+            Err(error) => link.fail(error),
+        }
+    }
+
+    fn fail(link: Link<Self>, error: Error) {
+        let responsibility = link.owner.responsibility;
+        for plugin in link.plugins {
+            plugin.notify_failed(&responsibility, &error);
+        }
+        responsibility.fail(error);
+    }
+}
+
+impl Link<ObjectLink> {
+    /// Makes the definitions that another unit provides instead references to that unit's. Returns their names.
+    fn yield_definitions(&self, graph: &mut LinkGraph) -> SymbolLookupSet {
+        let owed = self.owner.responsibility.symbols();
+        let lost = graph.exports().filter(|export| !owed.contains_key(export.name));
+        let lost: Vec<_> = lost.map(|one| (Arc::from(one.name), one.callable)).collect();
+        let reference = |(name, callable): (Arc<str>, bool)| {
+            let external = External { callable, ..ExecutorAddr::NULL.into() };
+            graph.define_external(&name, external);
+            (name, SymbolLookupFlags::Required)
+        };
+        lost.into_iter().map(reference).collect()
+    }
+
+    /// Makes names external that exist along the link order, and finds thread-locals of the executor. Returns the thread-locals whose
+    /// addresses are to be looked up.
+    fn define(
+        &mut self,
+        graph: &mut LinkGraph,
         names: &[(Arc<str>, SymbolLookupFlags)],
         threads: &[Arc<str>],
         found: &SymbolFlagsMap,
-    ) {
-        let (mut wanted, mut wanted_threads) = (Vec::new(), Vec::new());
+    ) -> Result<SymbolLookupSet> {
+        let owner = &mut self.owner;
+        let (mut known_threads, mut other_threads) = (SymbolLookupSet::new(), Vec::new());
         let mut missing = Vec::new();
         for (name, required) in names {
             let is_thread = threads.contains(name);
             match found.get(name) {
                 Some(_) if is_thread => {
-                    wanted_threads.push((Arc::clone(name), SymbolLookupFlags::Required));
+                    known_threads.push((Arc::clone(name), SymbolLookupFlags::Required));
                 }
                 Some(flags) => {
                     let callable = flags.contains(SymbolFlags::CALLABLE);
                     graph.define_external(name, External { callable, ..ExecutorAddr::NULL.into() });
-                    wanted.push((Arc::clone(name), SymbolLookupFlags::Required));
+                    owner.wanted.push((Arc::clone(name), SymbolLookupFlags::Required));
                 }
-                None if is_thread => self.requirements.threads.push(name.to_string()),
+                None if is_thread => other_threads.push(name.to_string()),
                 None if *required == SymbolLookupFlags::Required => missing.push(name.to_string()),
                 None => {}
             }
         }
         if !missing.is_empty() {
-            return self.fail(Error::symbols_not_found(missing));
+            return Err(Error::symbols_not_found(missing));
         }
-        let outside = std::mem::take(&mut self.requirements.threads);
-        let deadline = self.layer.session.remote().link_deadline(Deadline::SESSION_END);
-        if let Err(error) = self.layer.session.linker.resolve_threads(&mut graph, outside, deadline)
-        {
-            return self.fail(error);
-        }
-        let all = wanted.iter().chain(&wanted_threads);
-        self.referred = all.map(|(name, _)| Arc::clone(name)).collect();
-        if wanted_threads.is_empty() {
-            return self.place(graph, wanted);
-        }
-        self.look_up(wanted_threads, move |link, found| {
-            for (name, symbol) in found {
-                graph.define_external(name, thread_local(symbol));
-            }
-            link.place(graph, wanted);
-        });
+        let deadline = owner.layer.session.remote().link_deadline(Deadline::SESSION_END);
+        owner.layer.session.linker.resolve_threads(graph, other_threads, deadline)?;
+        let all = owner.wanted.iter().chain(&known_threads);
+        owner.referred = all.map(|(name, _)| Arc::clone(name)).collect();
+        Ok(known_threads)
     }
 
-    /// Phase 2.
-    fn place(mut self, graph: LinkGraph, wanted: SymbolLookupSet) {
-        let layer = Arc::clone(&self.layer);
-        self.dependencies = graph.dependencies();
-        let placed = match layer.session.linker.place(graph, layer.placement) {
-            Ok(placed) => placed,
-            Err(error) => return self.fail(error),
-        };
-        let table = placed.symbols();
-        let definitions = table.iter().chain(table.hidden());
-        let own = definitions.filter_map(|(name, definition)| {
-            let (name, flags) = self.responsibility.symbols().get_key_value(name)?;
+    /// Ends phase 2: all names are defined.
+    fn resolved(mut self, graph: LinkGraph, next: Resolved<ObjectLink>) {
+        self.owner.dependencies = graph.dependencies();
+        next(self, graph);
+    }
+
+    /// Tells the addresses of the link's own names.
+    fn publish(&mut self) -> Result<()> {
+        let responsibility = &mut self.owner.responsibility;
+        let table = self.placed.as_deref().map(Placed::symbols).unwrap_or_default();
+        let own = table.iter().chain(table.hidden()).filter_map(|(name, definition)| {
+            let (name, flags) = responsibility.symbols().get_key_value(name)?;
             Some((Arc::clone(name), symbol(definition, *flags)))
         });
-        let own: SymbolMap = own.collect();
-        self.suspended = Some(placed.suspend());
-        if let Err(error) = self.responsibility.notify_resolved(&own) {
-            return self.fail(error);
-        }
-        if wanted.is_empty() {
-            return self.finish(&SymbolMap::new());
-        }
-        self.look_up(wanted, |link, found| link.finish(found));
+        let own = own.collect();
+        responsibility.notify_resolved(&own)
     }
 
-    /// Phase 3.
-    fn finish(mut self, found: &SymbolMap) {
-        match self.store(found) {
-            Ok(()) => {
-                let groups = self.dependency_groups();
-                // If the tracker is removed at this moment, the reporter receives the error, and the tracker's removal frees the memory.
-                let _ = self.responsibility.notify_emitted(&groups);
-            }
-            Err(error) => self.fail(error),
-        }
-    }
-
-    fn store(&mut self, found: &SymbolMap) -> Result<()> {
-        let _span = trace::link(self.responsibility.dylib().name());
-        let layer = Arc::clone(&self.layer);
-        let suspended =
-            self.suspended.take().ok_or_else(|| Error::invalid("a link without memory"))?;
-        let mut placed = suspended.resume(&layer.session.linker)?;
-        for (name, symbol) in found {
-            placed.layout.locate_external(name, symbol.address);
-        }
-        let plugins = self.plugins();
-        let linker = &layer.session.linker;
-        let mut program = ExecutorAddr::NULL;
-        let fixed_up = |image: &mut Image| {
-            plugins.iter().try_for_each(|plugin| plugin.fixed_up(&self.responsibility, image))
-        };
-        let mut stored =
-            linker.store(placed, &plugins, fixed_up, false, &self.requirements, &mut program)?;
-        stored.memory.handlers = std::mem::take(&mut self.handlers).into_tags();
-        let has_program = stored.image.init.is_some();
-        let mut linked = Some(Linked { memory: stored.memory, program });
-        let told = plugins.iter().try_for_each(|one| one.notify_emitted(&self.responsibility));
+    /// Records a link under the key of its tracker.
+    fn keep(&self, has_initializers: bool, linked: Linked) -> Result<()> {
+        let responsibility = &self.owner.responsibility;
+        let (program, mut linked) = (linked.program, Some(linked));
+        let told = self.plugins.iter().try_for_each(|one| one.notify_emitted(responsibility));
         let recorded = told.and_then(|()| {
-            self.responsibility.with_resource_key(|key| {
-                let mut records = layer.records();
+            responsibility.with_resource_key(|key| {
+                let mut records = self.owner.layer.records();
                 records.by_key.entry(key).or_default().extend(linked.take());
-                if has_program {
-                    let dylib = self.responsibility.dylib().clone();
-                    records.uninitialized.push((dylib, program));
+                if has_initializers {
+                    records.uninitialized.push((responsibility.dylib().clone(), program));
                 }
             })
         });
         // If it was not recorded: the tracker was removed, or a plugin refused.
-        let freed = linker.deallocate(linked.iter().map(|one| &one.memory));
-        recorded.and(freed)
+        recorded.and(self.owner.layer.session.linker.deallocate(&linked))
     }
 
     /// Looks names up along the link order, and calls `resume` when they are resolved.
@@ -236,18 +245,23 @@ impl Link {
         names: SymbolLookupSet,
         resume: impl FnOnce(Self, &SymbolMap) + Send + 'static,
     ) {
-        let order = match self.responsibility.dylib().link_order() {
+        if names.is_empty() {
+            return resume(self, &SymbolMap::new());
+        }
+        let order = match self.owner.responsibility.dylib().link_order() {
             Ok(order) => order,
             Err(error) => return self.fail(error),
         };
-        let session = self.responsibility.session();
+        let session = self.owner.responsibility.session();
         let callback = move |found: Result<SymbolMap>| match found {
             Ok(found) => resume(self, &found),
             Err(error) => self.fail(error),
         };
         session.lookup_async(LookupKind::Static, order, names, SymbolState::Resolved, callback);
     }
+}
 
+impl ObjectLink {
     fn dependency_groups(&mut self) -> Vec<DependencyGroup> {
         let responsibility = &self.responsibility;
         let (owed, own) = (responsibility.symbols(), responsibility.dylib());
@@ -274,24 +288,6 @@ impl Link {
             groups.push(DependencyGroup { symbols, dependencies: all.clone() });
         }
         groups
-    }
-
-    fn fail(self, error: Error) {
-        let plugins = self.plugins();
-        let Self { layer, responsibility, suspended, .. } = self;
-        // Resuming, then dropping, frees the memory.
-        let error = match suspended.map(|suspended| suspended.resume(&layer.session.linker)) {
-            Some(Err(other)) => error.and(&other),
-            Some(Ok(_)) | None => error,
-        };
-        for plugin in plugins {
-            plugin.notify_failed(&responsibility, &error);
-        }
-        responsibility.fail(error);
-    }
-
-    fn plugins(&self) -> Vec<Arc<dyn ObjectPlugin>> {
-        self.layer.plugins.all()
     }
 }
 

@@ -124,7 +124,7 @@ impl<'a> Finalizing<'a> {
         memory: &'a ExecutorMemory,
         objects: &'a [PlacedObject],
         image: &'a Image,
-        own: &LinkMemory<'_>,
+        own: &LinkMemory,
     ) -> Self {
         let (code, additions) = (own.start(Prot::Code), Additions::default());
         Self { memory, image, objects, code, additions }

@@ -1,10 +1,11 @@
-//! The phases that every link shares: layout and memory, the image, and the actions that register it.
+//! Layout, memory, look-ups and actions of links. Their order is in [`order`](super::order).
 //!
 //! Invariant: a link that is dropped before its end frees all that it has allocated.
 
-use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+use super::initial_data::InitialData;
 use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
 use crate::call::contract::name_hashes::NameHashes;
 use crate::call::contract::{
@@ -23,7 +24,7 @@ use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES, STORED_ZERO_FILL_BYTES_MAX};
 use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
 use crate::sps::{self, Bytes, Encode};
 use crate::sync::{AtomicBool, Mutex, Ordering};
-use crate::{ExecutorAddr, PerProt, Prot, trace};
+use crate::{AddrRange, ExecutorAddr, PerProt, Prot, trace};
 
 /// The symbol whose address is a program's handle.
 pub(crate) const HANDLE: &str = "__dso_handle";
@@ -42,7 +43,7 @@ type LookedUp = (Vec<Wanted>, Vec<Option<Found>>, Option<LibraryNames>);
 #[derive(Debug)]
 pub(crate) struct Linker {
     pub(crate) memory: ExecutorMemory,
-    tls: Mutex<TlsAllocator>,
+    tls: Arc<Mutex<TlsAllocator>>,
     /// True when the executor's stacks are executable.
     has_executable_stacks: AtomicBool,
 }
@@ -60,49 +61,43 @@ pub(crate) struct Requirements {
     pub(crate) has_libraries: bool,
     /// Its code advises the kernel about memory.
     pub(crate) advises: bool,
-    /// Thread-locals that neither its objects nor those of the dylib define.
-    pub(crate) threads: Vec<String>,
 }
 
-/// A link with its layout and memory.
-#[derive(Debug)]
-pub(crate) struct Placed<'a> {
+/// The owner of a linker: a session.
+pub(crate) type Shared = Arc<dyn AsRef<Linker> + Send + Sync>;
+
+/// A link with its layout and memory, which borrows nothing.
+pub(crate) struct Placed {
     pub(crate) layout: Layout,
-    pub(crate) memory: LinkMemory<'a>,
+    pub(super) memory: LinkMemory,
 }
 
 /// The memory that a link has allocated; freed when dropped.
-#[derive(Debug)]
-pub(crate) struct LinkMemory<'a> {
-    pub(crate) allocation: InFlightAlloc<'a>,
-    pub(crate) tls: TlsAllocation<'a>,
+pub(crate) struct LinkMemory {
+    linker: Shared,
+    /// The index of the slab that has the pages.
+    slab: usize,
+    pages: Pages,
+    pub(super) tls: TlsAllocation,
     /// The addresses at which the stripes of the image start.
     starts: [ExecutorAddr; Prot::ALL.len()],
 }
 
-/// A link with its layout and memory that waits for a lookup and borrows nothing. It must be [resumed](Suspended::resume),
-/// even to drop it: only then is its memory freed.
+/// A finished link, with what it owns in the executor.
 #[derive(Debug)]
-pub(crate) struct Suspended {
-    layout: Layout,
-    /// The index of the slab that has the pages.
-    slab: usize,
-    pages: Pages,
-    tls: TlsPlacement,
-    starts: [ExecutorAddr; Prot::ALL.len()],
-}
-
-/// What a finished link owns in the executor.
-#[derive(Debug)]
-pub(crate) struct LinkedMemory {
+pub(crate) struct Linked {
     /// The base of its finalized memory.
-    pub(crate) base: ExecutorAddr,
+    pub(super) base: ExecutorAddr,
     /// The bases of the memory that plugins added.
-    pub(crate) added: Vec<ExecutorAddr>,
-    pub(crate) tls: TlsPlacement,
+    pub(super) added: Vec<ExecutorAddr>,
+    pub(super) tls: TlsPlacement,
     pub(crate) symbols: Arc<SymbolTable>,
     /// The handlers that its stubs call.
-    pub(crate) handlers: Vec<HandlerTag>,
+    pub(super) handlers: Vec<HandlerTag>,
+    /// The handle of the program that its initializers belong to. Null when no link of the program has needed one.
+    pub(crate) program: ExecutorAddr,
+    /// The initial data, if it is kept. Few links have it, and a layer has many links.
+    pub(crate) initial: Option<Box<InitialData>>,
 }
 
 impl Requirements {
@@ -116,15 +111,15 @@ impl Requirements {
     }
 }
 
-impl<'a> Placed<'a> {
+impl Placed {
     /// Makes the image, with its bytes.
-    pub(crate) fn fixup(self) -> Result<(Image, LinkMemory<'a>)> {
+    pub(crate) fn fixup(self) -> Result<(Image, LinkMemory)> {
         let image = self.layout.fixup(self.memory.starts, self.memory.tls.offset())?;
         Ok((image, self.memory))
     }
 
     /// Makes the image and stores it piece by piece. Debug builds read it back and check it.
-    pub(crate) fn fixup_in_pieces(self) -> Result<(Image, LinkMemory<'a>)> {
+    pub(crate) fn fixup_in_pieces(self) -> Result<(Image, LinkMemory)> {
         let Self { layout, memory } = self;
         let stored = layout.stored_bytes();
         memory.clear_around(stored);
@@ -149,16 +144,23 @@ impl<'a> Placed<'a> {
     pub(crate) fn objects(&self) -> Vec<PlacedObject> {
         self.layout.objects(self.memory.starts)
     }
-
-    /// Releases the borrow of the session until the link is resumed.
-    pub(crate) fn suspend(self) -> Suspended {
-        let LinkMemory { allocation, tls, starts } = self.memory;
-        let (slab, pages) = allocation.suspend();
-        Suspended { layout: self.layout, slab, pages, tls: tls.keep(), starts }
-    }
 }
 
-impl LinkMemory<'_> {
+impl LinkMemory {
+    /// The allocation, which stays this memory's.
+    pub(super) fn allocation(&self) -> ManuallyDrop<InFlightAlloc<'_>> {
+        ManuallyDrop::new(InFlightAlloc::resume(
+            &(*self.linker).as_ref().memory,
+            self.slab,
+            self.pages,
+        ))
+    }
+
+    /// Passes the allocation to the caller.
+    pub(super) fn take_allocation<'l>(&mut self, linker: &'l Linker) -> InFlightAlloc<'l> {
+        InFlightAlloc::resume(&linker.memory, self.slab, std::mem::take(&mut self.pages))
+    }
+
     /// The address at which the image's part with this protection starts.
     pub(crate) fn start(&self, prot: Prot) -> ExecutorAddr {
         self.starts[prot.index()]
@@ -174,14 +176,14 @@ impl LinkMemory<'_> {
 
     /// Stores a piece of the image's part with this protection.
     fn store(&self, prot: Prot, offset: u64, piece: &[u8]) {
-        self.allocation.store(prot, self.lead(prot).saturating_add(in_bytes(offset)), piece);
+        self.allocation().store(prot, self.lead(prot).saturating_add(in_bytes(offset)), piece);
     }
 
     /// Zeroes what surrounds the stored bytes of the image.
     fn clear_around(&self, stored: [u64; Prot::ALL.len()]) {
         for (prot, stored) in Prot::ALL.into_iter().zip(stored) {
             let lead = self.lead(prot);
-            self.allocation.clear_around(prot, lead..lead + in_bytes(stored));
+            self.allocation().clear_around(prot, lead..lead + in_bytes(stored));
         }
     }
 
@@ -191,14 +193,15 @@ impl LinkMemory<'_> {
     ///
     /// When the memory around them is not zero.
     fn load(&self, stored: [u64; Prot::ALL.len()]) -> Result<[Vec<u8>; Prot::ALL.len()]> {
+        let allocation = self.allocation();
         let [code, constants, data] = Prot::ALL.map(|prot| {
-            let part = in_bytes(self.allocation.range(prot).bytes());
+            let part = in_bytes(allocation.range(prot).bytes());
             let start = self.lead(prot);
             let end = start + in_bytes(stored[prot.index()]);
             // More zero fill has no memory, and a load would give it some.
             let is_backed = part - end <= in_bytes(STORED_ZERO_FILL_BYTES_MAX);
             let seen = if is_backed { part } else { end.next_multiple_of(in_bytes(PAGE_BYTES)) };
-            let mut bytes = self.allocation.load(prot, seen);
+            let mut bytes = allocation.load(prot, seen);
             let is_outside = |at: &usize| !(start..end).contains(at);
             if let Some(at) = (0..seen).filter(is_outside).find(|at| bytes[*at] != 0) {
                 return Err(Error::link(format!(
@@ -215,35 +218,32 @@ impl LinkMemory<'_> {
 
     /// The bytes of a part before the image, which may be aligned to more than a page.
     fn lead(&self, prot: Prot) -> usize {
-        in_bytes(self.start(prot).get() - self.allocation.range(prot).start.get())
+        in_bytes(self.start(prot).get() - self.allocation().range(prot).start.get())
     }
 }
 
-impl Suspended {
-    /// Borrows the session again. `linker` must be that of the session in which the link was suspended.
-    pub(crate) fn resume(self, linker: &Linker) -> Result<Placed<'_>> {
-        let tls = TlsAllocation::resume(&linker.tls, self.tls);
-        let allocation = InFlightAlloc::resume(&linker.memory, self.slab, self.pages)?;
-        let memory = LinkMemory { allocation, tls, starts: self.starts };
-        Ok(Placed { layout: self.layout, memory })
+impl Drop for LinkMemory {
+    fn drop(&mut self) {
+        drop(InFlightAlloc::resume(&(*self.linker).as_ref().memory, self.slab, self.pages));
     }
 }
 
 impl Linker {
-    /// A linker for an executor that has reported these numbers in its setup.
+    /// A linker for an executor that has reported its static TLS reserve.
     ///
     /// # Errors
     ///
     /// When the static TLS reserve that the executor reports is impossible.
-    pub(crate) fn new(memory: ExecutorMemory, numbers: &HashMap<String, i64>) -> Result<Self> {
-        let number = |name| numbers.get(name).copied().unwrap_or(0);
+    pub(crate) fn new(memory: ExecutorMemory) -> Result<Self> {
+        let number = |name| memory.remote().values().get(name).copied().unwrap_or(0);
         let tls = TlsAllocator::new(number(STATIC_TLS_OFFSET), number(STATIC_TLS_BYTES))?;
-        Ok(Self { memory, tls: Mutex::new(tls), has_executable_stacks: AtomicBool::new(false) })
+        let tls = Arc::new(Mutex::new(tls));
+        Ok(Self { memory, tls, has_executable_stacks: AtomicBool::new(false) })
     }
 
     /// The linker of a copy. What the snapshot has allocated stays so.
     pub(crate) fn of_copy(memory: ExecutorMemory, snapshot: &Self) -> Self {
-        let tls = Mutex::new(snapshot.tls.lock().clone());
+        let tls = Arc::new(Mutex::new(snapshot.tls.lock().clone()));
         // Relaxed: the flag only decides what is refused.
         let stacks = snapshot.has_executable_stacks.load(Ordering::Relaxed);
         // The snapshot may have thread-locals, also those that were removed since.
@@ -264,9 +264,14 @@ impl Linker {
     }
 
     /// Lays the link out, and allocates its memory.
-    pub(crate) fn place(&self, mut graph: LinkGraph, placement: Placement) -> Result<Placed<'_>> {
+    pub(crate) fn place(
+        shared: &Shared,
+        mut graph: LinkGraph,
+        placement: Placement,
+    ) -> Result<Placed> {
+        let linker = (**shared).as_ref();
         if let Some((object, function)) = graph.code_on_stack()
-            && !self.has_executable_stacks.load(Ordering::Relaxed)
+            && !linker.has_executable_stacks.load(Ordering::Relaxed)
         {
             return Err(Error::link(format!(
                 "{object}: function {function} puts code on the stack, as nested functions of GNU C do, and stacks are \
@@ -274,11 +279,11 @@ impl Linker {
                  Process::allow_executable_stacks"
             )));
         }
-        let functions = self.memory.remote().thread_functions();
+        let functions = linker.memory.remote().thread_functions();
         if let Some([address, descriptor]) = functions {
             graph.define_thread_functions(address, descriptor)?;
         }
-        let (layout, tls) = self.place_threads(graph.layout()?, functions.is_some())?;
+        let (layout, tls) = linker.place_threads(graph.layout()?, functions.is_some())?;
         let (bytes, alignments) = (layout.bytes(), layout.alignments());
         // Memory starts at a page. A larger alignment takes as much more memory as the start may have to move.
         let sizes = PerProt::from_fn(|prot| match bytes[prot.index()] {
@@ -289,12 +294,14 @@ impl Linker {
             0 => 0,
             stored => stored.saturating_add(alignments[Prot::Data.index()] - PAGE_BYTES),
         };
-        let allocation = InFlightAlloc::with_zero_fill(&self.memory, placement, sizes, stored)?;
+        let allocation = InFlightAlloc::with_zero_fill(&linker.memory, placement, sizes, stored)?;
         let starts = Prot::ALL.map(|prot| {
             let start = allocation.range(prot).start.get();
             ExecutorAddr::new(start.next_multiple_of(alignments[prot.index()]))
         });
-        Ok(Placed { layout, memory: LinkMemory { allocation, tls, starts } })
+        let (slab, pages) = allocation.suspend();
+        let linker = Arc::clone(shared);
+        Ok(Placed { layout, memory: LinkMemory { linker, slab, pages, tls, starts } })
     }
 
     /// Allocates the thread-locals of a link in the static TLS reserve. When that is full, they become a TLS module, if the
@@ -303,7 +310,7 @@ impl Linker {
         &self,
         layout: Layout,
         can_be_dynamic: bool,
-    ) -> Result<(Layout, TlsAllocation<'_>)> {
+    ) -> Result<(Layout, TlsAllocation)> {
         let (bytes, alignment) = layout.thread_bytes();
         if bytes > 0 {
             self.memory.remote().opener().lanes().end_with_threads();
@@ -396,7 +403,7 @@ impl Linker {
     /// As [`ExecutorMemory::deallocate`]. When the executor has become a snapshot, whose copies have what the links own.
     pub(crate) fn deallocate<'l>(
         &self,
-        links: impl IntoIterator<Item = &'l LinkedMemory, IntoIter: Clone>,
+        links: impl IntoIterator<Item = &'l Linked, IntoIter: Clone>,
     ) -> Result<()> {
         let links = links.into_iter();
         if self.memory.remote().is_frozen() {
@@ -417,7 +424,7 @@ impl Linker {
     pub(crate) fn actions(
         &self,
         image: &Image,
-        memory: &InFlightAlloc<'_>,
+        code: AddrRange,
         requirements: &Requirements,
         handle: &mut ExecutorAddr,
     ) -> Result<Vec<(Action, Action)>> {
@@ -440,7 +447,7 @@ impl Linker {
         // Exit handlers of earlier links may call this one. They must run before its TLS blocks are freed: the removal of a
         // program of the dylib runs them.
         let has_blocks = image.threads.is_some_and(|threads| threads.module.is_some());
-        let has_code = memory.range(Prot::Code).bytes() > 0;
+        let has_code = code.bytes() > 0;
         let may_be_called_at_exit = has_blocks && has_code;
         // Code that names the handle may pass it on, although nothing else here needs it.
         if named.is_some()
@@ -451,9 +458,8 @@ impl Linker {
         {
             if handle.is_null() {
                 // No code refers to the handle, so any address of the program serves.
-                *handle = memory.range(Prot::Code).start;
+                *handle = code.start;
             }
-            let code = memory.range(Prot::Code);
             let (init, fini) = (image.init.unwrap_or_default(), image.fini.unwrap_or_default());
             let program = (*handle, code, init, fini);
             let register = self.action::<ProgramRegister>(&program)?;

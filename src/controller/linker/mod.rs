@@ -1,19 +1,22 @@
-//! The passes of every link. They run in this order, after the caller has found what the link requires.
+//! Links, from objects to code that can be called. [`order`] has the phases.
 //!
-//! | pass | function |
+//! | file | what it is |
 //! |---|---|
-//! | find what the executor has | [`look_up`](linking::Linker::look_up), [`resolve_threads`](linking::Linker::resolve_threads) |
-//! | lay out, and allocate memory and thread-local storage | [`place`](linking::Linker::place) |
-//! | make the image for its addresses | [`fixup`](linking::Placed::fixup) |
-//! | let plugins add to it | [`collect`](object_plugin::collect) |
-//! | store it, and post the actions that register it | [`store`](linking::Linker::store) |
-//! | later, free it | [`deallocate`](linking::Linker::deallocate) |
+//! | `order`, `link_report` | the order of a link, and its report |
+//! | `linking`, `tls_allocator` | look-ups, memory, thread-local storage and actions of links |
+//! | `object_plugin`, `finalizing` | plugins, and the memory and actions that they add |
+//! | `defined_handler`, `initial_data` | parts of a link: handlers of stubs; data for fresh runs |
+//! | `retired` | links to remove when no call is in them |
+//! | `stubs`, `lazy_functions` | stubs of redirected functions, and functions that are compiled at their first call |
 
+pub(crate) mod defined_handler;
 pub(crate) mod finalizing;
+pub(crate) mod initial_data;
 pub(crate) mod lazy_functions;
+pub(crate) mod link_report;
 pub(crate) mod linking;
 pub(crate) mod object_plugin;
+pub(crate) mod order;
 pub(crate) mod retired;
-pub(crate) mod store;
 pub(crate) mod stubs;
 mod tls_allocator;

@@ -128,7 +128,7 @@ pub(super) fn collect<'a>(
     plugins: &[Arc<dyn ObjectPlugin>],
     objects: &'a [PlacedObject],
     image: &'a Image,
-    own: &LinkMemory<'_>,
+    own: &LinkMemory,
 ) -> Result<Additions<'a>> {
     let mut link = Finalizing::new(memory, objects, image, own);
     plugins.iter().try_for_each(|plugin| plugin.finalizing(&mut link))?;

@@ -11,8 +11,9 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::linking::{LinkedMemory, Linker};
+use super::linking::{Linked, Linker};
 use crate::ExecutorAddr;
 use crate::call::GracePeriod;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ pub(crate) struct Retired {
 /// Code that is removed together.
 #[derive(Debug)]
 pub(crate) enum Removal {
-    Links(Vec<LinkedMemory>),
+    Links(Vec<Arc<Linked>>),
     Tracker(ResourceTracker),
     Memory(ExecutorAddr),
 }
@@ -139,7 +140,7 @@ fn remove_all(linker: &Linker, old: Vec<Removal>) -> Result<()> {
             Removal::Tracker(tracker) => outcome = Error::join(outcome, tracker.remove()),
         }
     }
-    outcome = Error::join(outcome, linker.deallocate(&links));
+    outcome = Error::join(outcome, linker.deallocate(links.iter().map(|one| &**one)));
     Error::join(outcome, linker.memory.deallocate(memory))
 }
 

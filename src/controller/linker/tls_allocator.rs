@@ -6,7 +6,9 @@
 //! allocated is registered.
 //!
 //! Invariant: each allocation is freed once: when its [`TlsAllocation`] is dropped, or by the owner of the
-//! [kept](TlsAllocation::keep) placement.
+//! [taken](TlsAllocation::take) placement.
+
+use std::sync::Arc;
 
 use crate::controller::memory::free_list::FreeList;
 use crate::error::{Error, Result};
@@ -37,24 +39,24 @@ pub(crate) enum TlsPlacement {
 
 /// Thread-local storage that a link has allocated; freed when dropped.
 #[derive(Debug)]
-pub(crate) struct TlsAllocation<'a> {
-    tls: &'a Mutex<TlsAllocator>,
+pub(crate) struct TlsAllocation {
+    tls: Arc<Mutex<TlsAllocator>>,
     placement: TlsPlacement,
 }
 
-impl<'a> TlsAllocation<'a> {
+impl TlsAllocation {
     /// Allocates part of the reserve with this size and alignment (at most a page); nothing when `bytes` is 0.
     ///
     /// # Errors
     ///
     /// When the reserve has no such hole.
     pub(crate) fn in_reserve(
-        tls: &'a Mutex<TlsAllocator>,
+        tls: &Arc<Mutex<TlsAllocator>>,
         bytes: u64,
         alignment: u64,
     ) -> Result<Self> {
         let placement = tls.lock().allocate(bytes, alignment)?;
-        Ok(Self { tls, placement })
+        Ok(Self { tls: Arc::clone(tls), placement })
     }
 
     /// Allocates a module number, and returns it as well.
@@ -62,14 +64,9 @@ impl<'a> TlsAllocation<'a> {
     /// # Errors
     ///
     /// When all numbers are in use.
-    pub(crate) fn module(tls: &'a Mutex<TlsAllocator>) -> Result<(Self, u32)> {
+    pub(crate) fn module(tls: &Arc<Mutex<TlsAllocator>>) -> Result<(Self, u32)> {
         let number = tls.lock().allocate_module()?;
-        Ok((Self { tls, placement: TlsPlacement::Dynamic(number) }, number))
-    }
-
-    /// Owns a [kept](TlsAllocation::keep) placement again.
-    pub(crate) fn resume(tls: &'a Mutex<TlsAllocator>, placement: TlsPlacement) -> Self {
-        Self { tls, placement }
+        Ok((Self { tls: Arc::clone(tls), placement: TlsPlacement::Dynamic(number) }, number))
     }
 
     /// The offset from the thread pointer; 0 outside of the reserve.
@@ -78,12 +75,12 @@ impl<'a> TlsAllocation<'a> {
     }
 
     /// Passes the duty to free to the caller.
-    pub(crate) fn keep(mut self) -> TlsPlacement {
+    pub(crate) fn take(&mut self) -> TlsPlacement {
         std::mem::take(&mut self.placement)
     }
 }
 
-impl Drop for TlsAllocation<'_> {
+impl Drop for TlsAllocation {
     fn drop(&mut self) {
         self.tls.lock().free(self.placement);
     }
@@ -178,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_freed() {
-        let tls = Mutex::new(TlsAllocator::new(-8192, 4096).expect("possible"));
+    fn what_is_not_taken_is_freed() {
+        let tls = Arc::new(Mutex::new(TlsAllocator::new(-8192, 4096).expect("possible")));
         for round in 0..3 {
             let allocation = TlsAllocation::in_reserve(&tls, 4096, 8).expect("all of it");
             assert_eq!(allocation.offset(), -8192);
@@ -187,10 +184,14 @@ mod tests {
                 TlsAllocation::in_reserve(&tls, 1, 1).expect_err("full").kind()
                     == ErrorKind::Exhausted
             );
-            let (module, number) = TlsAllocation::module(&tls).expect("a number");
-            assert_eq!((number, module.offset()), (round, 0), "those that are kept stay allocated");
+            let (mut module, number) = TlsAllocation::module(&tls).expect("a number");
+            assert_eq!(
+                (number, module.offset()),
+                (round, 0),
+                "those that are taken stay allocated"
+            );
             drop(TlsAllocation::module(&tls).expect("another"));
-            assert_eq!(module.keep(), TlsPlacement::Dynamic(round));
+            assert_eq!(module.take(), TlsPlacement::Dynamic(round));
             drop(allocation);
         }
         for number in 0..3 {

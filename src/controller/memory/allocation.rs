@@ -94,8 +94,8 @@ impl<'a> InFlightAlloc<'a> {
     }
 
     /// An allocation in flight of suspended pages of this session.
-    pub(crate) fn resume(memory: &'a ExecutorMemory, slab: usize, pages: Pages) -> Result<Self> {
-        Ok(Self { memory, slab: memory.slab(slab)?, pages })
+    pub(crate) fn resume(memory: &'a ExecutorMemory, slab: usize, pages: Pages) -> Self {
+        Self { memory, slab: memory.slab(slab), pages }
     }
 
     /// The executor's addresses of the part with this protection: whole pages that hold at least the requested bytes. Empty when

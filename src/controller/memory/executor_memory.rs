@@ -311,13 +311,11 @@ impl ExecutorMemory {
 
     /// The slab with this index.
     ///
-    /// # Errors
+    /// # Panics
     ///
     /// When it was not reserved.
-    #[inline]
-    pub(crate) fn slab(&self, index: usize) -> Result<&Slab> {
-        let slab = self.slabs.get(index).and_then(OnceLock::get);
-        slab.ok_or_else(|| Error::invalid("the slab was not reserved"))
+    pub(super) fn slab(&self, index: usize) -> &Slab {
+        self.slabs[index].get().expect("the slab of an allocation")
     }
 
     /// The slabs that there are, in order, without the snapshot's.

@@ -1,6 +1,6 @@
 //! The executor's process: its start and end, the lanes to it, and the handlers that it can call.
 
-mod callbacks;
+pub(super) mod callbacks;
 pub(crate) mod command;
 pub(crate) mod crash_reports;
 pub(crate) mod handlers;

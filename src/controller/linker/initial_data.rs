@@ -47,7 +47,7 @@ impl InitialData {
     /// # Errors
     ///
     /// When the session is over.
-    pub(super) fn restore(&self, memory: &ExecutorMemory) -> Result<()> {
+    pub(crate) fn restore(&self, memory: &ExecutorMemory) -> Result<()> {
         let mut from = 0;
         for slot in &self.kept {
             let to = slot.get() - self.start.get();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::link::Image;
+
 /// The counts of one link, and the times of its phases.
 ///
 /// # Examples
@@ -34,6 +36,27 @@ pub struct LinkReport {
     pub fixup: Duration,
     /// Time to store the image, and to post its actions.
     pub transfer: Duration,
+}
+
+impl LinkReport {
+    /// The time of a step.
+    pub(super) fn time(&mut self, step: LinkStep) -> &mut Duration {
+        match step {
+            LinkStep::Pull => &mut self.pull,
+            LinkStep::LookUp => &mut self.look_up,
+            LinkStep::Layout => &mut self.layout,
+            LinkStep::Fixup => &mut self.fixup,
+            LinkStep::Transfer => &mut self.transfer,
+        }
+    }
+
+    /// Counts the contents of an image.
+    pub(super) fn count(&mut self, image: &Image) {
+        self.objects = image.stats.objects;
+        self.sections = image.stats.sections;
+        self.relocations = image.stats.relocations;
+        self.bytes = image.stats.bytes;
+    }
 }
 
 /// A step of a link, for [`Dylib::link_with`](crate::controller::Library::link_with).
