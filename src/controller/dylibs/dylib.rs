@@ -237,12 +237,12 @@ impl Dylib {
         opened.map(drop).map_err(|error| error.during(format_args!("linking {}", self.name)))
     }
 
-    /// Links the objects added since the last link, and calls `ended` at the end of each step.
+    /// Links the objects added since the last link, and calls `ended`, if it is given, at the end of each step.
     ///
     /// # Errors
     ///
     /// As [`Library::link_with`](crate::controller::Library::link_with).
-    pub(crate) fn link_with(&self, ended: &mut dyn FnMut(LinkStep)) -> Result<LinkReport> {
+    pub(crate) fn link(&self, ended: Option<&mut dyn FnMut(LinkStep)>) -> Result<LinkReport> {
         let deadline = self.session.remote().link_deadline(Deadline::SESSION_END);
         self.linking
             .acquire_by(deadline)
@@ -265,7 +265,7 @@ impl Dylib {
                         state.pending.get_or_insert_default().want(name)?;
                     }
                 }
-                let linked = self.link_pending(&linking, deadline, &mut |_| {});
+                let linked = self.link_pending(&linking, deadline, None);
                 linked.map_err(|error| error.during(format_args!("linking {}", self.name)))?;
             }
             Err(_) if self.lock().symbols.get(name).is_some() => {}

@@ -17,12 +17,12 @@ use crate::sps::Bytes;
 use crate::trace;
 
 /// The owner of a link of a dylib.
-struct DylibLink<'a> {
+struct DylibLink<'a, 'e> {
     dylib: &'a Dylib,
     /// What the link's graph is made of.
     inputs: Inputs,
     deadline: Deadline,
-    ended: &'a mut dyn FnMut(LinkStep),
+    ended: Option<&'e mut dyn FnMut(LinkStep)>,
 }
 
 impl Dylib {
@@ -35,7 +35,7 @@ impl Dylib {
         &self,
         _linking: &LinkGuard<'_>,
         deadline: Deadline,
-        ended: &mut dyn FnMut(LinkStep),
+        ended: Option<&mut dyn FnMut(LinkStep)>,
     ) -> Result<LinkReport> {
         let mut state = self.lock();
         let Some(Pending { graph, inputs }) = state.pending.take() else {
@@ -54,7 +54,7 @@ impl Dylib {
     }
 }
 
-impl Owner for DylibLink<'_> {
+impl Owner for DylibLink<'_, '_> {
     type Outcome = Result<LinkReport>;
 
     fn pull(link: &mut Link<Self>, graph: &mut LinkGraph) -> Result<()> {
@@ -88,8 +88,9 @@ impl Owner for DylibLink<'_> {
         }
     }
 
-    fn ended(&mut self, step: LinkStep) {
-        (self.ended)(step);
+    fn ended(&mut self, step: LinkStep) -> bool {
+        let told = self.ended.as_mut().map(|ended| ended(step));
+        told.is_some()
     }
 
     fn record(link: Link<Self>, image: Image, linked: Linked) -> Result<LinkReport> {
@@ -111,7 +112,7 @@ impl Owner for DylibLink<'_> {
     }
 }
 
-impl Link<DylibLink<'_>> {
+impl Link<DylibLink<'_, '_>> {
     /// Finds the names that the graph does not define: in the dylib first, then in the executor with one message, and one more for
     /// thread-locals.
     fn look_up(&mut self, graph: &mut LinkGraph) -> Result<()> {

@@ -288,7 +288,7 @@ impl Library {
     ///
     /// The added objects are dropped then, unless time was over; earlier links stay.
     pub fn link(&self) -> Result<LinkReport> {
-        self.link_with(&mut |_| {})
+        self.present(|dylib| dylib.link(None))
     }
 
     /// As [`link`](Library::link), and calls `ended` at the end of each step, on the calling thread. `ended` must not use the library.
@@ -297,7 +297,7 @@ impl Library {
     ///
     /// As [`Library::link`].
     pub fn link_with(&self, ended: &mut dyn FnMut(LinkStep)) -> Result<LinkReport> {
-        self.present(|dylib| dylib.link_with(ended))
+        self.present(|dylib| dylib.link(Some(ended)))
     }
 
     /// Opens the shared libraries that were added, now and not in the next link. The executor opens them while the controller
@@ -318,7 +318,7 @@ impl Library {
     pub fn initialize(&self) -> Result<()> {
         self.add(|dylib| {
             if dylib.has_pending() {
-                dylib.link_with(&mut |_| {})?;
+                dylib.link(None)?;
             }
             let handle = dylib.lock().handle;
             dylib.session().run::<ProgramInitialize>(&(handle, Vec::new()))
