@@ -9,6 +9,7 @@ use farcall::ErrorKind;
 
 use super::facts::{Fact, Facts};
 use super::text::{c_text, malloced, text};
+
 /// What kind of error it is.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
  *
  *     control OBJECT ARCHIVE LATE       an object of controlled.c, an archive and an object of controlled_late.c */
 #define _GNU_SOURCE
-#include "farcall.h"
+#include "checked.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -14,38 +14,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            fprintf(stderr, "control.c:%d: %s\n", __LINE__, #what); \
-            exit(1); \
-        } \
-    } while (0)
-
-#define MUST(call) must((call), #call, __LINE__)
-#define FAILS(call, code) fails((call), (code), #call, __LINE__)
-
-static void must(farcall_error *error, const char *call, int line) {
-    if (error != NULL) {
-        fprintf(stderr, "control.c:%d: %s: %s\n", line, call, farcall_error_message(error));
-        exit(1);
-    }
-}
-
-/* The message of an error with this code, until the next call. */
-static const char *fails(farcall_error *error, farcall_error_code code, const char *call, int line) {
-    static char message[4096];
-    if (farcall_error_code_of(error) != code) {
-        fprintf(stderr, "control.c:%d: %s: code %d: %s\n", line, call, (int)farcall_error_code_of(error),
-                farcall_error_message(error));
-        exit(1);
-    }
-    char *text = farcall_error_to_string(error);
-    snprintf(message, sizeof message, "%s", text);
-    farcall_text_free(text);
-    return message;
-}
 
 static const char *object, *archive, *late_object;
 

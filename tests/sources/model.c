@@ -3,7 +3,7 @@
  *     model FIRST SECOND FIXED CALLER ARCHIVE [PART]    objects of modelled.c: of version 1 and 2, for fixed addresses (version 3), one
  *                                                       that calls step, and an archive with late */
 #define _GNU_SOURCE
-#include "farcall.h"
+#include "checked.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -13,38 +13,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#define CHECK(what) \
-    do { \
-        if (!(what)) { \
-            fprintf(stderr, "model.c:%d: %s\n", __LINE__, #what); \
-            exit(1); \
-        } \
-    } while (0)
-
-#define MUST(call) must((call), #call, __LINE__)
-#define FAILS(call, code) fails((call), (code), #call, __LINE__)
-
-static void must(farcall_error *error, const char *call, int line) {
-    if (error != NULL) {
-        fprintf(stderr, "model.c:%d: %s: %s\n", line, call, farcall_error_message(error));
-        exit(1);
-    }
-}
-
-/* The message of an error with this code, until the next call. */
-static const char *fails(farcall_error *error, farcall_error_code code, const char *call, int line) {
-    static char message[4096];
-    if (farcall_error_code_of(error) != code) {
-        fprintf(stderr, "model.c:%d: %s: code %d: %s\n", line, call, (int)farcall_error_code_of(error),
-                farcall_error_message(error));
-        exit(1);
-    }
-    char *text = farcall_error_to_string(error);
-    snprintf(message, sizeof message, "%s", text);
-    farcall_text_free(text);
-    return message;
-}
 
 static const char *first_object, *second_object, *fixed_object, *caller_object, *archive;
 
