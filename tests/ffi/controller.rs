@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::{library, root, run, tools};
+use super::{library, root, run, scratch, tools};
 
 /// The compilers and standards, of which those that are installed compile each program.
 pub(super) const COMPILERS: [(&str, &str); 4] =
@@ -40,15 +40,10 @@ pub(super) fn is_installed(compiler: &str) -> bool {
     tools::is_here(compiler, "no program is compiled by it")
 }
 
-pub(super) fn folder() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| tempfile::tempdir().expect("a folder")).path()
-}
-
 /// A program in C, of this source. Tests that run at the same time give different options, which name the file.
 pub(super) fn compiled(source: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
     let name = format!("{source}-{compiler}{}", options.concat()).replace(['=', ',', '/'], "-");
-    let program = folder().join(name);
+    let program = scratch().join(name);
     let mut command = Command::new(compiler);
     command.args(WARNINGS).args(options).arg("-I").arg(root().join("src/ffi"));
     command.arg(root().join(format!("tests/sources/{source}.c"))).arg(library());
@@ -67,7 +62,7 @@ fn objects() -> &'static [PathBuf; 3] {
     static OBJECTS: OnceLock<[PathBuf; 3]> = OnceLock::new();
     OBJECTS.get_or_init(|| {
         let [first, archive, late] =
-            ["controlled.o", "late.a", "controlled_late.o"].map(|name| folder().join(name));
+            ["controlled.o", "late.a", "controlled_late.o"].map(|name| scratch().join(name));
         for (source, object) in [("controlled", &first), ("controlled_late", &late)] {
             let mut gcc = Command::new("gcc");
             gcc.args(["-O1", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c", "-o"]).arg(object);
@@ -281,7 +276,7 @@ pub(super) const CPP: [(&str, &[&str]); 6] = [
 /// A program in C++, of this source.
 pub(super) fn compiled_cpp(source: &str, compiler: &str, options: &[&str]) -> Option<PathBuf> {
     let name = format!("{source}-{compiler}{}", options.concat()).replace(['=', ','], "-");
-    let program = folder().join(name);
+    let program = scratch().join(name);
     let mut command = Command::new(compiler);
     command.args(WARNINGS).args(options).arg("-I").arg(root().join("src/ffi"));
     command.arg(root().join(format!("tests/sources/{source}.cpp"))).arg(library());
@@ -318,7 +313,7 @@ fn a_program_in_cpp_controls_executors() {
 
 #[test]
 fn the_examples_are_short_and_print_what_the_guide_says() {
-    let at = folder().join("example");
+    let at = scratch().join("example");
     std::fs::create_dir(&at).expect("a folder");
     let scale = "double scale(long n, double unit) { return n * unit; }\n\
                  double crash(void) { return *(volatile double *)8; }\n";

@@ -50,21 +50,42 @@ fn run(command: &mut Command) {
     assert!(output.status.success() && output.stderr.is_empty(), "{command:?}:\n{complaint}");
 }
 
+/// The folder of this run's programs and objects, which are 2 GB. A run cannot remove its own at its end, since statics are not
+/// dropped. So each run removes the folders of runs that have ended.
+fn scratch() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let runs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ffi");
+        std::fs::create_dir_all(&runs).expect("a folder");
+        let own = std::process::id().to_string();
+        for run in runs.read_dir().expect("a folder").flatten() {
+            let process = run.file_name();
+            if process == *own || !Path::new("/proc").join(process).exists() {
+                // Another run may remove it at the same time.
+                let _ = std::fs::remove_dir_all(run.path());
+            }
+        }
+        let own = runs.join(own);
+        std::fs::create_dir(&own).expect("a folder");
+        own
+    })
+}
+
 /// A program in C, of this source.
 fn program(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a folder");
+    static PROGRAMS: OnceLock<&'static Path> = OnceLock::new();
+    let folder = PROGRAMS.get_or_init(|| {
+        let folder = scratch();
         for name in ["embed", "poll"] {
             let source = root().join(format!("tests/sources/{name}.c"));
             let mut gcc = Command::new("gcc");
             gcc.args(["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
             gcc.arg("-I").arg(root().join("src/ffi")).arg(source).arg(library());
-            run(gcc.arg("-o").arg(folder.path().join(name)).args(["-lpthread", "-ldl", "-lm"]));
+            run(gcc.arg("-o").arg(folder.join(name)).args(["-lpthread", "-ldl", "-lm"]));
         }
         folder
     });
-    folder.path().join(name)
+    folder.join(name)
 }
 
 #[test]

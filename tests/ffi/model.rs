@@ -8,10 +8,9 @@ use std::sync::OnceLock;
 use farcall::controller::Published;
 
 use super::controller::{
-    COMPILERS, CPP, VALGRIND_MIN, compiled, compiled_cpp, folder, is_installed, memcheck, printed,
-    valgrind,
+    COMPILERS, CPP, VALGRIND_MIN, compiled, compiled_cpp, is_installed, memcheck, printed, valgrind,
 };
-use super::{root, run, tools};
+use super::{root, run, scratch, tools};
 
 /// The parts of `model.c`, which it prints when they are done.
 const PARTS: [&str; 9] = [
@@ -38,13 +37,13 @@ fn objects() -> &'static [PathBuf; 5] {
             ("member.o", &["-fPIC", "-DLATE"]),
         ];
         let mut paths = objects.map(|(name, options)| {
-            let object = folder().join(name);
+            let object = scratch().join(name);
             let mut gcc = Command::new("gcc");
             gcc.args(["-O1", "-g", "-fdata-sections", "-Wall", "-Wextra", "-Werror", "-c", "-o"]);
             run(gcc.arg(&object).args(options).arg(root().join("tests/sources/modelled.c")));
             object
         });
-        let archive = folder().join("member.a");
+        let archive = scratch().join("member.a");
         run(Command::new("ar").arg("rcs").arg(&archive).arg(&paths[4]));
         paths[4] = archive;
         paths
