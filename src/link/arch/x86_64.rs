@@ -101,7 +101,8 @@ pub(crate) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 16] {
 /// - `call *f@GOTPCREL(%rip)` becomes `addr32 call f`, which has the same length.
 /// - `jmp *f@GOTPCREL(%rip)` becomes `jmp f; nop`: its field moves one byte towards the opcode.
 ///
-/// Other instructions, and those with targets more than 2 GiB away, stay as they are.
+/// A prefix, REX or REX2, names the same registers of `lea`, so it stays. Other instructions, and those with targets more than 2 GiB
+/// away, stay as they are.
 pub(crate) fn relax_got_load(section: &mut [u8], edge: &Edge, place: u64, target: u64) -> bool {
     let Ok(offset) = usize::try_from(edge.offset) else { return false };
     let Some(start) = offset.checked_sub(2) else { return false };
@@ -137,8 +138,8 @@ const R_X86_64_PC32: u32 = 2;
 const R_X86_64_PLT32: u32 = 4;
 const R_X86_64_GOTPCRELX: u32 = 41;
 
-/// Every relocation of the processor supplement, at the index that is its number.
-static KINDS: [EdgeKind; 43] = [
+/// The relocations of the processor supplement up to 43, each at the index that is its number.
+pub(crate) static KINDS: [EdgeKind; 44] = [
     kind(0, "R_X86_64_NONE", Nothing, 0, Any),
     kind(1, "R_X86_64_64", Absolute, 8, Any),
     kind(2, "R_X86_64_PC32", Delta, 4, Signed),
@@ -183,6 +184,7 @@ static KINDS: [EdgeKind; 43] = [
     kind(40, "R_X86_64_PLT32_BND", Branch, 4, Signed),
     kind(41, "R_X86_64_GOTPCRELX", GotLoad, 4, Signed),
     kind(42, "R_X86_64_REX_GOTPCRELX", GotLoad, 4, Signed),
+    kind(43, "R_X86_64_CODE_4_GOTPCRELX", GotLoad, 4, Signed),
 ];
 
 const fn kind(

@@ -3,6 +3,8 @@
 //! Invariant: the fields of a section do not overlap, and nearly all of them can hold what they refer to.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, NOBITS, Relocation, Symbol};
+use crate::arch::edge::Formula;
+use crate::arch::x86_64::KINDS;
 use crate::random::Random;
 
 /// A symbol that fields can refer to.
@@ -38,6 +40,7 @@ pub(super) enum Reach {
 }
 
 /// An instruction or a piece of data: its bytes, and the offset of the field in them.
+#[derive(Clone, Copy)]
 struct Form {
     bytes: &'static [u8],
     field: u64,
@@ -73,7 +76,7 @@ const fn form_with_call(bytes: &'static [u8], field: u64, kind: u32, at: u64, ca
 use Needs::{Address, Distance, Here, Nothing, Number};
 
 /// Instructions.
-static CODE: [Form; 20] = [
+static CODE: [Form; 22] = [
     form(&[0xe8, 0, 0, 0, 0], 1, 4, -4, Nothing),
     form(&[0xe9, 0, 0, 0, 0], 1, 4, -4, Nothing),
     form(&[0x0f, 0x84, 0, 0, 0, 0], 2, 4, -4, Nothing),
@@ -85,7 +88,10 @@ static CODE: [Form; 20] = [
     form(&[0x8b, 0x05, 0, 0, 0, 0], 2, 41, -4, Nothing),
     form(&[0xff, 0x15, 0, 0, 0, 0], 2, 41, -4, Nothing),
     form(&[0xff, 0x25, 0, 0, 0, 0], 2, 41, -4, Nothing),
+    // The linker does not rewrite a call of this kind.
+    form(&[0xff, 0x15, 0, 0, 0, 0], 2, 42, -4, Nothing),
     form(&[0x48, 0x3b, 0x05, 0, 0, 0, 0], 3, 42, -4, Nothing),
+    form(&[0xd5, 0x48, 0x8b, 0x05, 0, 0, 0, 0], 4, 43, -4, Nothing),
     form(&[0x48, 0x8b, 0x05, 0, 0, 0, 0], 3, 9, -4, Nothing),
     // cmpl with an immediate operand behind the field.
     form(&[0x81, 0x3d, 0, 0, 0, 0, 1, 2, 3, 4], 2, 41, -8, Nothing),
@@ -97,36 +103,29 @@ static CODE: [Form; 20] = [
     form(&[0x48, 0xc7, 0xc0, 0, 0, 0, 0], 3, 11, 0, Address),
 ];
 
-/// Data.
-static DATA: [Form; 26] = [
-    form(&[0; 8], 0, 1, 0, Nothing),
-    form(&[0; 8], 0, 1, 0, Nothing),
-    form(&[0; 8], 0, 24, 0, Nothing),
-    form(&[0; 8], 0, 25, 0, Nothing),
-    form(&[0; 8], 0, 27, 0, Nothing),
-    form(&[0; 8], 0, 28, 0, Nothing),
-    form(&[0; 8], 0, 29, 0, Nothing),
-    form(&[0; 8], 0, 30, 0, Nothing),
-    form(&[0; 8], 0, 31, 0, Nothing),
-    form(&[0; 8], 0, 33, 0, Nothing),
-    form(&[0; 4], 0, 2, 0, Distance),
-    form(&[0; 4], 0, 39, 0, Distance),
-    form(&[0; 4], 0, 3, 0, Nothing),
-    form(&[0; 4], 0, 4, 0, Nothing),
-    form(&[0; 4], 0, 9, 0, Nothing),
-    form(&[0; 4], 0, 10, 0, Address),
-    form(&[0; 4], 0, 11, 0, Address),
-    form(&[0; 4], 0, 26, 0, Nothing),
-    form(&[0; 4], 0, 32, 0, Nothing),
-    // Data that looks like instructions.
-    form(&[0x8b, 0x05, 0, 0, 0, 0], 2, 41, -4, Nothing),
-    form(&[0xff, 0x15, 0, 0, 0, 0], 2, 42, -4, Nothing),
-    form(&[0; 2], 0, 12, 0, Number),
-    form(&[0; 1], 0, 14, 0, Number),
-    form(&[0; 2], 0, 13, 0, Here),
-    form(&[0; 1], 0, 15, 0, Here),
-    form(&[0; 0], 0, 0, 0, Nothing),
-];
+/// An address, as in an array of functions.
+static POINTER: Form = form(&[0; 8], 0, 1, 0, Nothing);
+
+/// Data with a field of any kind that objects have, but for thread-locals.
+fn data_form(random: &mut Random) -> Form {
+    const ZEROES: &[u8] = &[0; 8];
+    loop {
+        let kind = &KINDS[random.index(KINDS.len())];
+        let needs = match (kind.formula, kind.field_bytes) {
+            (Formula::Thread(_) | Formula::Dynamic, _) => continue,
+            // Data that looks like an instruction.
+            (Formula::GotLoad, _) => {
+                return form(&[0x8b, 0x05, 0, 0, 0, 0], 2, kind.number, -4, Nothing);
+            }
+            (Formula::Absolute, 4) => Address,
+            (Formula::Absolute, ..4) => Number,
+            (Formula::Delta, 4) => Distance,
+            (Formula::Delta, ..4) => Here,
+            _ => Nothing,
+        };
+        return form(&ZEROES[..usize::from(kind.field_bytes)], 0, kind.number, 0, needs);
+    }
+}
 
 /// Instructions that reach thread-locals.
 #[rustfmt::skip]
@@ -162,14 +161,9 @@ static THREAD_DATA: [Form; 5] = [
 ];
 
 /// A form for a thread-local. A dynamic one has no constant offset, and one of another link no distance in the TLS block.
-fn thread_form<'a>(
-    random: &mut Random,
-    forms: &'a [Form],
-    target: &Target,
-    is_dynamic: bool,
-) -> &'a Form {
+fn thread_form(random: &mut Random, forms: &[Form], target: &Target, is_dynamic: bool) -> Form {
     loop {
-        let form = &forms[random.index(forms.len())];
+        let form = random.pick(forms);
         let is_possible = match form.kind {
             18 | 22 | 23 => !is_dynamic,
             17 | 21 => !is_dynamic || target.is_own,
@@ -210,9 +204,9 @@ pub(super) fn add_fields(
     while at < len {
         let target = random.pick(targets);
         let form = match (target.is_thread, is_code && !random.one_in(8)) {
-            _ if is_array => &DATA[0],
-            (false, true) => &CODE[random.index(CODE.len())],
-            (false, false) => &DATA[random.index(DATA.len())],
+            _ if is_array => POINTER,
+            (false, true) => random.pick(&CODE),
+            (false, false) => data_form(random),
             (true, _) if is_code => thread_form(random, &THREAD_CODE, &target, is_dynamic),
             (true, _) => thread_form(random, &THREAD_DATA, &target, is_dynamic),
         };
@@ -220,7 +214,8 @@ pub(super) fn add_fields(
             return;
         }
         let is_skipped = is_array && (target.is_thread || random.one_in(4));
-        if !is_skipped && let Some(addend) = addend(random, file, index, at as u64, form, &target) {
+        if !is_skipped && let Some(addend) = addend(random, file, index, at as u64, &form, &target)
+        {
             let section = &mut file.sections[index];
             if !is_zero_fill && !is_array {
                 section.content[at..at + form.bytes.len()].copy_from_slice(form.bytes);
@@ -279,13 +274,8 @@ fn addend(
             return is_own_start.then_some((distance + small - 8).max(0));
         }
     };
-    // Fields that hold the size of a target or mean the GOT take any addend.
-    fits.then_some(match form.kind {
-        0 | 32 | 33 => small,
-        9 | 19 | 20 | 22 | 28 | 34 | 35 | 40..=42 => form.addend,
-        2 | 4 if form.addend == -4 => -4,
-        _ => form.addend + small,
-    })
+    // An instruction that counts from its end means the target itself; other fields take any addend.
+    fits.then_some(if form.addend < 0 { form.addend } else { form.addend + small })
 }
 
 /// True when two sections belong to one group, by their names.

@@ -58,9 +58,8 @@ pub(super) fn field_bytes(kind: RelocationType) -> Option<u64> {
         | elf::R_X86_64_SIZE32
         | elf::R_X86_64_GOTPC32_TLSDESC
         | R_X86_64_PC32_BND
-        | R_X86_64_PLT32_BND
-        | elf::R_X86_64_GOTPCRELX
-        | elf::R_X86_64_REX_GOTPCRELX => 4,
+        | R_X86_64_PLT32_BND => 4,
+        _ if is_got_load(kind) => 4,
         elf::R_X86_64_64
         | elf::R_X86_64_DTPOFF64
         | elf::R_X86_64_TPOFF64
@@ -75,6 +74,14 @@ pub(super) fn field_bytes(kind: RelocationType) -> Option<u64> {
         elf::R_X86_64_TLSDESC_CALL => 0,
         _ => return None,
     })
+}
+
+/// True for the field of an instruction that loads an address from the GOT, and that the linker may rewrite.
+pub(super) fn is_got_load(kind: RelocationType) -> bool {
+    matches!(
+        kind,
+        elf::R_X86_64_GOTPCRELX | elf::R_X86_64_REX_GOTPCRELX | elf::R_X86_64_CODE_4_GOTPCRELX
+    )
 }
 
 impl Fields<'_, '_> {
@@ -156,7 +163,7 @@ impl Fields<'_, '_> {
                 };
                 self.entry(base.wrapping_add(found).wrapping_sub(addend.cast_unsigned()), target)
             }
-            elf::R_X86_64_GOTPCRELX | elf::R_X86_64_REX_GOTPCRELX => self.got_load(field, target),
+            _ if is_got_load(kind) => self.got_load(field, target),
             elf::R_X86_64_DTPOFF64
             | elf::R_X86_64_TPOFF64
             | elf::R_X86_64_TLSGD

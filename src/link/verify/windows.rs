@@ -4,10 +4,8 @@
 
 use std::ops::Range;
 
-use object::elf;
-
 use super::Fault;
-use super::fields::field_bytes;
+use super::fields::{field_bytes, is_got_load};
 use super::raw::Relocation;
 use super::threads;
 
@@ -33,7 +31,7 @@ impl Windows {
             let to = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
             let rewritten = match kind {
                 _ if code.is_empty() => None,
-                elf::R_X86_64_GOTPCRELX | elf::R_X86_64_REX_GOTPCRELX => {
+                _ if is_got_load(kind) => {
                     Some(offset.saturating_sub(2)..offset.saturating_add(size))
                 }
                 _ => threads::window(code, relocation),

@@ -245,6 +245,26 @@ fn loads_from_the_got_are_relaxed_when_the_target_is_near() {
     assert_eq!(image.stats.loads_relaxed, 4);
 }
 
+/// `mov x@GOTPCREL(%rip), %r16` has a prefix of two bytes, and a relocation that older assemblers do not know.
+#[test]
+fn a_load_with_a_rex2_prefix_is_relaxed_too() {
+    let source = ".text\n.globl a\na: .byte 0xd5, 0x48, 0x8b, 0x05\n.long 0\n\
+        .reloc a+4, R_X86_64_GOTPCREL, x-4\n";
+    let mut object = compile_bytes("a.o", "-xassembler", source);
+    // The record begins with the offset 4 and the number 9.
+    let record = [4, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0];
+    let at = object.windows(record.len()).position(|bytes| bytes == record).unwrap();
+    object[at + 8] = 43;
+    let object = ObjectFile::parse("a.o", object).unwrap();
+    for (x, opcode) in [(NEAR, 0x8d), (FAR, 0x8b)] {
+        let image = link(&[&object], &[("x", x)]).unwrap();
+        let a = address_of(&image, "a");
+        assert_eq!(bytes_at(&image, a)[..4], [0xd5, 0x48, opcode, 0x05]);
+        let loaded = (a + 8).wrapping_add_signed(i64::from(i32_at(&image, a + 4)));
+        assert_eq!(if opcode == 0x8d { loaded } else { u64_at(&image, loaded) }, x);
+    }
+}
+
 #[test]
 fn data_that_looks_like_a_load_is_left_alone() {
     let source =
