@@ -76,9 +76,5 @@ pub(crate) const SEGMENT_WORDS: usize = FIXED_WORDS + BULK_BYTES / 8;
 pub(crate) const HEADER: [u64; 4] = [MAGIC, VERSION, SEGMENT_WORDS as u64 * 8, RING_LINES as u64];
 
 const _: () = assert!(BATON_WORD.is_multiple_of(2 * LINE_WORDS), "the baton shares no line pair");
-const _: () = assert!(
-    CRASH_WORD + crate::limits::CRASH_FRAMES_MAX + 6 <= SETTLED_WORD,
-    "the crash record ends before the next line"
-);
 const _: () = assert!(HOLDER_WORD + HOLDER_WORDS <= SETTLED_WORD + LINE_WORDS);
 const _: () = assert!(cfg!(model) || PAGE_WORDS as u64 * 8 == crate::limits::PAGE_BYTES);

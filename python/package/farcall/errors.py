@@ -68,22 +68,24 @@ class ExecutorDied(Error):
     SIGSEGV 0x8 crash
     """
 
+    # Typed by what most deaths have; a real-time signal is a plain number.
+    signal: signals.Signals | None = None
+    exit_status: int | None = None
+    fault_address: int | None = None
+    program_counter: int | None = None
+    location: str | None = None
+    backtrace: list[str]
+    stack_overflow: bool = False
+    limit: str | None = None
+    status_unknown: bool = False
+
     def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
         self.facts = facts
-        number: int | None = facts.get("signal")
-        # Typed by what most deaths have; a real-time signal is a plain number.
-        self.signal: signals.Signals | None = number  # type: ignore[assignment]
-        if number is not None and number in set(signals.Signals):
-            self.signal = signals.Signals(number)
-        self.exit_status: int | None = facts.get("exit_status")
-        self.fault_address: int | None = facts.get("fault_address")
-        self.program_counter: int | None = facts.get("program_counter")
-        self.location: str | None = facts.get("location")
-        self.backtrace: list[str] = facts.get("backtrace", [])
-        self.stack_overflow: bool = facts.get("stack_overflow", False)
-        self.limit: str | None = facts.get("limit")
-        self.status_unknown: bool = facts.get("status_unknown", False)
+        self.backtrace = []
+        self.__dict__.update(facts)
+        if self.signal in set(signals.Signals):
+            self.signal = signals.Signals(self.signal)
 
     @property
     def function(self) -> str | None:

@@ -66,7 +66,7 @@ impl CrashReports {
         if news() == News::ProcessEnds
             && let Some(crash) = self.record()
         {
-            return self.report(Ended::Killed(crash.signal));
+            return self.report(crash.death.signal.map_or(Ended::Unknown, Ended::Killed));
         }
         match process.end(news, || has_died(layout::HOLDER_WORD), deadline) {
             Some(ended) => self.report(ended),
@@ -109,38 +109,22 @@ impl CrashReports {
         // The walk over a damaged stack may fault. What came before that is the reason.
         let has_faulted = matches!(death.signal, Some(libc::SIGSEGV | libc::SIGBUS));
         let is_of = |crash: &trap::Crash| {
-            death.status_unknown || has_faulted || death.signal == Some(crash.signal)
+            death.status_unknown || has_faulted || death.signal == crash.death.signal
         };
         let Some(crash) = self.record().filter(is_of) else {
             death.limit = death.signal.and_then(|signal| self.limits.of_signal(signal));
             return death;
         };
-        death.signal = Some(crash.signal);
-        death.fault_address = crash.fault_address;
-        death.program_counter = Some(crash.program_counter);
-        death.location = self.locate(&crash);
-        death.backtrace = self.backtrace(&crash);
-        death.stack_overflow = crash.stack_overflow;
-        death.limit = self.limits.of_memory().filter(|_| crash.memory_is_used_up);
-        death
-    }
-
-    /// The linked function that crashed, or the caller in linked code of the function that crashed.
-    fn locate(&self, crash: &trap::Crash) -> Option<String> {
-        let locate = |address| self.code.locate(address);
-        locate(crash.program_counter).or_else(|| {
-            // A return address may already be in the next function; the call before it is not.
-            let caller = crash.frames.iter().find_map(|frame| locate(frame.saturating_sub(1)));
-            caller.map(|caller| format!("a function called from {caller}"))
-        })
-    }
-
-    /// The linked functions among the frames.
-    fn backtrace(&self, crash: &trap::Crash) -> Vec<String> {
-        let callers = crash.frames.iter().filter(|frame| **frame != crash.program_counter);
-        // As above: a return address may already be in the next function.
-        let calls = callers.map(|frame| frame.saturating_sub(1));
-        let addresses = std::iter::once(crash.program_counter).chain(calls);
-        addresses.filter_map(|address| self.code.locate(address)).collect()
+        let mut told = crash.death;
+        told.status_unknown = death.status_unknown;
+        told.limit = self.limits.of_memory().filter(|_| crash.memory_is_used_up);
+        let own = told.program_counter.and_then(|address| self.code.locate(address));
+        let callers = crash.frames.iter().filter(|frame| Some(**frame) != told.program_counter);
+        // A return address may already be in the next function; the call before it is not.
+        let callers = callers.filter_map(|frame| self.code.locate(frame.saturating_sub(1)));
+        told.backtrace = own.iter().cloned().chain(callers).collect();
+        let of_caller = |caller| format!("a function called from {caller}");
+        told.location = own.or_else(|| told.backtrace.first().map(of_caller));
+        told
     }
 }

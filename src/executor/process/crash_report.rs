@@ -19,7 +19,7 @@ use std::ffi::CStr;
 use std::io::{Cursor, Write};
 use std::mem::MaybeUninit;
 
-use crate::error::{Death, Result};
+use crate::error::Result;
 use crate::executor::memory::debugger;
 use crate::sync::AtomicU64;
 use crate::sys::process::trap::{self, Crash, RECORD_WORDS, Reporter};
@@ -39,11 +39,9 @@ pub(crate) fn install() -> Result<()> {
 }
 
 /// Writes the first part of the line.
-fn begin(crash: &Crash) {
-    let mut death = Death::default();
-    death.signal = Some(crash.signal);
-    death.fault_address = crash.fault_address;
-    death.stack_overflow = crash.stack_overflow;
+fn begin(Crash { mut death, .. }: Crash) {
+    // The second part names a function, or else this address.
+    death.program_counter = None;
     write_error(format_args!("farcall: {death}"));
 }
 

@@ -434,6 +434,8 @@ fn leaked(segment: Arc<Segment>) -> &'static Arc<Segment> {
 
 /// The words of the first lane's segment to which the crash handler reports.
 fn crash_words(first: &'static Segment) -> (&'static [AtomicU64], &'static AtomicU64) {
+    const ROOM: usize = layout::SETTLED_WORD - layout::CRASH_WORD;
+    const { assert!(trap::RECORD_WORDS <= ROOM, "the crash record ends before the next line") };
     let words = first.words();
     (&words[layout::CRASH_WORD..layout::SETTLED_WORD], &words[layout::PROCESS_HOLDER_WORD])
 }

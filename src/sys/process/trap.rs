@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use libc::{c_int, c_void};
 use nix::errno::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::{Death, Error, Result};
 use crate::limits::CRASH_FRAMES_MAX;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::sys::futex;
@@ -21,8 +21,19 @@ use crate::sys::policy;
 use crate::sys::process::core_file;
 use crate::sys::process::stack;
 
-/// Words of a crash record: state, signal, fault address, pc, what was used up, number of frames, frames.
-pub(crate) const RECORD_WORDS: usize = 6 + CRASH_FRAMES_MAX;
+/// The words of a crash record. A new one is added behind the frames, so that the others stay where they are. First the state: 1 while
+/// a handler writes, 2 when all but the frames is there.
+const STATE_WORD: usize = 0;
+const SIGNAL_WORD: usize = 1;
+const FAULT_ADDRESS_WORD: usize = 2;
+const PROGRAM_COUNTER_WORD: usize = 3;
+/// [`STACK`], [`MEMORY`], [`ACCESS`].
+const FLAGS_WORD: usize = 4;
+/// The number of frames.
+const FRAMES_WORD: usize = 5;
+const FIRST_FRAME_WORD: usize = 6;
+/// Words of a whole record.
+pub(crate) const RECORD_WORDS: usize = FIRST_FRAME_WORD + CRASH_FRAMES_MAX;
 
 /// Bytes of the stack that the handlers run on. The unwinder alone needs about 10 KiB.
 const HANDLER_STACK_BYTES: usize = 128 << 10;
@@ -31,10 +42,11 @@ const HANDLER_SECONDS: i64 = 1;
 /// The distance from the end of the stack within which a fault counts as overflow: frames can be large.
 const OVERFLOW_SLACK_BYTES: u64 = 1 << 20;
 
-/// The bits of what was used up.
+/// The fault lies at the end of the stack.
 const STACK: u64 = 1;
+/// The memory is used up.
 const MEMORY: u64 = 2;
-/// The bit beside them: the signal is for an access to the fault address. A process that sends the signal names none.
+/// The signal is for an access to the fault address. A process that sends the signal names none.
 const ACCESS: u64 = 4;
 /// Memory counts as used up when less than this part of its limit is left.
 const MEMORY_PART: u64 = 8;
@@ -69,7 +81,7 @@ struct Record {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reporter {
     /// Gets the crash before the callers are searched, which may fault.
-    pub(crate) begin: fn(&Crash),
+    pub(crate) begin: fn(Crash),
     /// Gets the program counter, and the callers as far as the unwinder came.
     pub(crate) end: fn(u64, &[u64]),
 }
@@ -84,10 +96,8 @@ thread_local! {
 /// The content of a record.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Crash {
-    pub(crate) signal: i32,
-    pub(crate) fault_address: Option<u64>,
-    pub(crate) program_counter: u64,
-    pub(crate) stack_overflow: bool,
+    /// The facts that a process can tell about itself. A signal and a program counter are always among them.
+    pub(crate) death: Death,
     /// Less than [`MEMORY_PART`] of the limit on private memory was left.
     pub(crate) memory_is_used_up: bool,
     /// The callers of the program counter, innermost first, as far as the unwinder came.
@@ -242,20 +252,20 @@ fn set_handler_stack(start: *mut c_void, flags: c_int) {
 pub(crate) fn read(record: &[AtomicU64]) -> Option<Crash> {
     let word = |at: usize| record.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
     // [CRASH] Acquire: pairs with the Release of the handler. A dying peer may also have scribbled here.
-    if record.first()?.load(Ordering::Acquire) != 2 {
+    if record.get(STATE_WORD)?.load(Ordering::Acquire) != 2 {
         return None;
     }
-    let frames = usize::try_from(word(5)).unwrap_or(0).min(CRASH_FRAMES_MAX);
-    let signal = i32::try_from(word(1)).ok()?;
-    let has_address = matches!(signal, libc::SIGSEGV | libc::SIGBUS) && word(4) & ACCESS != 0;
-    Some(Crash {
-        signal,
-        fault_address: has_address.then(|| word(2)),
-        program_counter: word(3),
-        stack_overflow: word(4) & STACK != 0,
-        memory_is_used_up: word(4) & MEMORY != 0,
-        frames: (0..frames).map(|frame| word(6 + frame)).collect(),
-    })
+    let flag = |bit: u64| word(FLAGS_WORD) & bit != 0;
+    let signal = i32::try_from(word(SIGNAL_WORD)).ok()?;
+    let has_address = matches!(signal, libc::SIGSEGV | libc::SIGBUS) && flag(ACCESS);
+    let mut death = Death::default();
+    death.signal = Some(signal);
+    death.fault_address = has_address.then(|| word(FAULT_ADDRESS_WORD));
+    death.program_counter = Some(word(PROGRAM_COUNTER_WORD));
+    death.stack_overflow = flag(STACK);
+    let frames = usize::try_from(word(FRAMES_WORD)).unwrap_or(0).min(CRASH_FRAMES_MAX);
+    let frames = (0..frames).map(|frame| word(FIRST_FRAME_WORD + frame)).collect();
+    Some(Crash { death, memory_is_used_up: flag(MEMORY), frames })
 }
 
 extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -263,7 +273,9 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let info = unsafe { &*info };
     let code = info.si_code;
     if let Some(record) = own_record()
-        && record.words[0].compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        && record.words[STATE_WORD]
+            .compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     {
         // SAFETY: every siginfo has these bytes: an address for faults, some number for other signals.
         let address = unsafe { info.si_addr() } as u64;
@@ -288,16 +300,16 @@ fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u
     let fault = signal == libc::SIGSEGV && code > 0;
     let near_end = address < stack_low.saturating_add(OVERFLOW_SLACK_BYTES)
         && address > stack_low.saturating_sub(OVERFLOW_SLACK_BYTES);
-    set(1, u64::from(signal.unsigned_abs()));
-    set(2, address);
-    set(3, pc);
+    set(SIGNAL_WORD, u64::from(signal.unsigned_abs()));
+    set(FAULT_ADDRESS_WORD, address);
+    set(PROGRAM_COUNTER_WORD, pc);
     let stack = if fault && stack_low != 0 && near_end { STACK } else { 0 };
     let access = if code > 0 { ACCESS } else { 0 };
-    set(4, stack | access | if memory_is_used_up() { MEMORY } else { 0 });
+    set(FLAGS_WORD, stack | access | if memory_is_used_up() { MEMORY } else { 0 });
     // [CRASH] Release: publishes what is written so far, even if the walk below faults.
-    record[0].store(2, Ordering::Release);
+    record[STATE_WORD].store(2, Ordering::Release);
     if let (Some(Reporter { begin, .. }), Some(crash)) = (whole.reporter, read(record)) {
-        begin(&crash);
+        begin(crash);
     }
     limit_time(signal);
     let mut walk = Walk { record, frames: 0 };
@@ -311,7 +323,7 @@ fn write(whole: &'static Record, signal: c_int, code: c_int, address: u64, pc: u
     unsafe { _Unwind_Backtrace(on_frame, (&raw mut walk).cast()) };
     if let Some(Reporter { end, .. }) = whole.reporter {
         let mut frames = [0; CRASH_FRAMES_MAX];
-        for (frame, word) in frames.iter_mut().zip(&record[6..6 + walk.frames]) {
+        for (frame, word) in frames.iter_mut().zip(&record[FIRST_FRAME_WORD..]) {
             *frame = word.load(Ordering::Relaxed);
         }
         end(pc, &frames[..walk.frames]);
@@ -392,9 +404,9 @@ impl Walk {
         if self.frames == CRASH_FRAMES_MAX {
             return false;
         }
-        self.record[6 + self.frames].store(address, Ordering::Relaxed);
+        self.record[FIRST_FRAME_WORD + self.frames].store(address, Ordering::Relaxed);
         self.frames += 1;
-        self.record[5].store(self.frames as u64, Ordering::Release);
+        self.record[FRAMES_WORD].store(self.frames as u64, Ordering::Release);
         true
     }
 }
