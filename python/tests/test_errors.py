@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import signal
 
 import pytest
 
@@ -107,6 +108,19 @@ def test_each_death_is_named(library, kind):
         assert death.stack_overflow and death.function == "recurse"
     copied = pickle.loads(pickle.dumps(death))
     assert (str(copied), copied.__dict__) == (str(death), death.__dict__)
+
+
+def test_a_write_to_a_constant_is_named(executor):
+    source = "static const int c = 1; const int *volatile p = &c; void spoil(void) { *(int *)p = 2; }"
+    with pytest.raises(farcall.ExecutorDied, match="which is write-protected, in spoil") as caught:
+        executor.compile_c(source)["spoil"]()
+    assert caught.value.write_protected and caught.value.facts["write_protected"]
+
+
+def test_facts_that_are_unknown_have_defaults():
+    death = farcall.ExecutorDied("gone", signal=11)
+    assert (death.signal, death.limit, death.backtrace, death.function) == (signal.SIGSEGV, None, [], None)
+    assert not death.write_protected and death.facts == {"signal": 11}
 
 
 def test_exceptions_can_be_pickled(library):

@@ -188,6 +188,7 @@ pub unsafe extern "C" fn farcall_error_message(error: *const Error) -> *const c_
 /// | location | text | the place of that instruction, as "function+0x12 (object.o)" |
 /// | backtrace | list | the linked functions that had not returned, the innermost first |
 /// | stack_overflow | flag | the fault lies at the end of a thread's stack |
+/// | write_protected | flag | the fault was a write to memory that may not be written, as a constant |
 /// | limit | text | the limit of the confinement that ended the process |
 ///
 /// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint. Later

@@ -13,6 +13,9 @@ static volatile int *volatile target = (int *)0xdadbeef;
 static volatile int zero;
 
 __attribute__((noinline)) void store_to_nowhere(void) { *target = 1; }
+static const int constant = 1;
+static const int *volatile of_constant = &constant;
+__attribute__((noinline)) static void store_to_constant(void) { *(int *)of_constant = 2; }
 __attribute__((noinline)) static void static_store(void) {
     *target = 2;
     zero = 1;
@@ -63,6 +66,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     if (!strcmp(how, "store")) store_to_nowhere();
     if (!strcmp(how, "static-store")) static_store();
+    if (!strcmp(how, "constant")) store_to_constant();
     if (!strcmp(how, "divide")) zero = divide(zero);
     if (!strcmp(how, "abort")) give_up();
     if (!strcmp(how, "stack")) overflow();

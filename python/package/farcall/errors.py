@@ -51,6 +51,7 @@ class ExecutorDied(Error):
     ``backtrace``       the linked functions on the stack in that form, the innermost one first
     ``function``        the innermost linked function on the stack, or None
     ``stack_overflow``  whether the fault lies at the end of the stack
+    ``write_protected`` whether the fault was a write to memory that may not be written, as a constant
     ``limit``           the limit of the sandbox that ended it, or None
     ``status_unknown``  whether another part of this process has collected the status
     ``facts``           all that is known, by name: facts of later versions too
@@ -76,6 +77,7 @@ class ExecutorDied(Error):
     location: str | None = None
     backtrace: list[str]
     stack_overflow: bool = False
+    write_protected: bool = False
     limit: str | None = None
     status_unknown: bool = False
 

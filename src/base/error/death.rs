@@ -32,6 +32,8 @@ pub struct Death {
     pub backtrace: Vec<String>,
     /// True when the fault lies at the end of the thread's stack.
     pub stack_overflow: bool,
+    /// True when the access that faulted was a write to memory that is there, and that may not be written, as a constant.
+    pub write_protected: bool,
     /// The limit of the executor's `Confinement` that ended the process: "CPU limit of 2 s". For
     /// memory it means that less than an eighth of the limit was left at the crash.
     pub limit: Option<String>,
@@ -74,6 +76,7 @@ impl Death {
             location,
             backtrace,
             stack_overflow,
+            write_protected,
             limit,
         } = self;
         let number = |value: &Option<i32>| {
@@ -89,6 +92,7 @@ impl Death {
             ("location", location.as_deref().map(Fact::Text)),
             ("backtrace", Some(Fact::List(backtrace)).filter(|_| !backtrace.is_empty())),
             ("stack_overflow", flag(*stack_overflow)),
+            ("write_protected", flag(*write_protected)),
             ("limit", limit.as_deref().map(Fact::Text)),
         ]
         .into_iter()
@@ -114,6 +118,9 @@ impl fmt::Display for Death {
         }
         if let Some(address) = self.fault_address {
             write!(f, ", fault address {address:#x}")?;
+        }
+        if self.write_protected {
+            f.write_str(", which is write-protected")?;
         }
         match (&self.location, self.program_counter) {
             (Some(location), _) => write!(f, ", in {location}")?,

@@ -36,6 +36,20 @@ fn bad_store_names_address_function_and_object() {
     report("store", &["SIGSEGV", "0xdadbeef", "store_to_nowhere+0x", "crash.o"]);
 }
 
+/// The fault address alone looks sound, as in `char *text = "text"; *text = 'T';`.
+#[test]
+fn a_store_to_a_constant_is_called_so() {
+    report(
+        "constant",
+        &["SIGSEGV", "which is write-protected, in store_to_constant+0x", "crash.o"],
+    );
+    for how in ["store", "call-null", "stack", "thread-stack", "divide"] {
+        let program = Program { args: &[how], ..program(&["crash.c"], &[]) };
+        let (_, ours) = both_ways(&program, PLAIN);
+        assert!(!ours.complaint().contains("write-protected"), "{how}: {ours}");
+    }
+}
+
 #[test]
 fn static_functions_are_named_too() {
     report("static-store", &["SIGSEGV", "0xdadbeef", "static_store+0x", "crash.o"]);
