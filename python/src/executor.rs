@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use farcall::controller::profile::DebugObjects;
 use farcall::controller::{self, Confinement, ExecutorBuilder, Library, Process, RestartPolicy};
 use farcall::orc::{ExecutionSession, ProcessSymbols};
 use farcall::types::Declarations;
@@ -26,12 +27,23 @@ pub(crate) struct Shared {
     heap_making: Mutex<()>,
     declarations: Mutex<Declarations>,
     timeout: Option<Duration>,
+    is_debuggable: bool,
     is_closed: AtomicBool,
 }
 
 impl Shared {
-    pub(crate) fn library(&self, name: String) -> Library {
-        self.executor.library(name)
+    /// A library without contents, of which debuggers learn if they may.
+    ///
+    /// # Errors
+    ///
+    /// When an executor cannot be started.
+    pub(crate) fn library(&self, name: String) -> Result<Library> {
+        let library = self.executor.library(name);
+        library.check_types()?;
+        if self.is_debuggable {
+            library.add_plugin(Arc::new(DebugObjects))?;
+        }
+        Ok(library)
     }
 
     /// The timeout of calls that are given none.
@@ -108,7 +120,7 @@ impl Executor {
     #[new]
     #[pyo3(signature = (
         *, program, processes = 1, sandbox = None, memory = None, cpu_seconds = None, allow_missing = false, timeout = None,
-        standby = false, name = None, spin = None, arrays = 64 << 30
+        link_timeout = None, standby = false, name = None, spin = None, debuggable = false, arrays = 64 << 30
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -120,9 +132,11 @@ impl Executor {
         cpu_seconds: Option<u64>,
         allow_missing: bool,
         timeout: Option<f64>,
+        link_timeout: Option<f64>,
         standby: bool,
         name: Option<String>,
         spin: Option<f64>,
+        debuggable: bool,
         arrays: u64,
     ) -> PyResult<Self> {
         let mut confinement = match sandbox {
@@ -145,6 +159,12 @@ impl Executor {
         }
         let timeout = timeout.map(seconds).transpose()?;
         let mut builder = ExecutorBuilder::new().program(program).confine(confinement);
+        if let Some(time) = link_timeout {
+            builder = builder.link_timeout(seconds(time)?);
+        }
+        if debuggable {
+            builder = builder.debuggable();
+        }
         if let Some(name) = name {
             builder = builder.publish(name);
         }
@@ -164,6 +184,7 @@ impl Executor {
             heap_making: Mutex::default(),
             declarations: Mutex::default(),
             timeout,
+            is_debuggable: debuggable,
             is_closed: AtomicBool::new(false),
         };
         let definitions = Py::new(py, Definitions::default())?;

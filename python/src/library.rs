@@ -50,11 +50,11 @@ impl Library {
     #[new]
     fn new(py: Python<'_>, executor: &crate::executor::Executor, name: String) -> PyResult<Self> {
         let shared = Arc::clone(executor.shared());
-        let linked = shared.library(name);
+        shared.check_open()?;
+        let library =
+            py.detach(|| shared.library(name)).map_err(|error| error::raise(py, &error))?;
         let definitions = executor.definitions().clone_ref(py);
-        let library = Self { shared, definitions, defined: Mutex::default(), library: linked };
-        library.apart(py, controller::Library::check_types)?;
-        Ok(library)
+        Ok(Self { shared, definitions, defined: Mutex::default(), library })
     }
 
     /// Adds the bytes of an object file.
@@ -70,6 +70,11 @@ impl Library {
     /// Opens a shared library in each executor.
     fn link_shared(&self, py: Python<'_>, path: String) -> PyResult<()> {
         self.apart(py, |library| library.add_library(path))
+    }
+
+    /// Puts the names of this library before the names of shared libraries.
+    fn put_first(&self, py: Python<'_>) -> PyResult<()> {
+        self.apart(py, controller::Library::precede_libraries)
     }
 
     /// Defines a C function that calls a function of Python.

@@ -34,7 +34,7 @@ class LimitError(Error):
 
 
 class CallTimeout(Error, TimeoutError):
-    """A call did not return in time. Its executor was ended."""
+    """A call did not return in time, or a link was not made in time. Its executor was ended."""
 
 
 class ExecutorDied(Error):

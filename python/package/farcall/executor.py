@@ -40,10 +40,12 @@ class Executor(_farcall.Executor):
     ``cpu_seconds``   the most CPU time of a process
     ``allow_missing`` leaves out the restrictions that this kernel lacks
     ``timeout``       the most seconds of a call; its process is ended then
+    ``link_timeout``  the most seconds that a link waits while shared libraries open; its process is ended then
     ``standby``       keeps one more process started, so that a restart takes less time
     ``name``          the name under which ``farcall top`` shows the processes; not shown by default
     ``spin``          the seconds that each side of a call polls for the other before it sleeps; 50e-6 by default.
                       More helps calls of milliseconds in quick succession, and uses more CPU
+    ``debuggable``    gdb and lldb, attached to one of ``pids``, know the functions and stop at their breakpoints
     ``arrays``        address space for arrays, in bytes; 64 GiB at most and by default
     ``program``       the executor's program, the one of the wheel by default
     ================= ================================================================================
@@ -69,9 +71,11 @@ class Executor(_farcall.Executor):
         cpu_seconds: int | None = None,
         allow_missing: bool = False,
         timeout: float | None = None,
+        link_timeout: float | None = None,
         standby: bool = False,
         name: str | None = None,
         spin: float | None = None,
+        debuggable: bool = False,
         arrays: int = 64 << 30,
     ) -> Self:
         program = program or os.environ.get("FARCALL_EXECUTOR") or _program()
@@ -84,9 +88,11 @@ class Executor(_farcall.Executor):
             cpu_seconds=cpu_seconds,
             allow_missing=allow_missing,
             timeout=timeout,
+            link_timeout=link_timeout,
             standby=standby,
             name=name,
             spin=spin,
+            debuggable=debuggable,
             arrays=arrays,
         )
 
@@ -228,6 +234,14 @@ class Library(_farcall.Library):
         Objects of all libraries find them, too, as with ``dlopen`` and ``RTLD_GLOBAL``.
         """
         self.link_shared(os.fspath(path))
+        return self
+
+    def precede_libraries(self) -> Self:
+        """Puts the names of this library before the names of shared libraries, which use its ``malloc`` then, as that of a native program.
+
+        Say it before the first link, for one library of an executor. Returns the library.
+        """
+        self.put_first()
         return self
 
     def compile_c(self, source: str, flags: Sequence[str] = compiler.FLAGS) -> Self:
