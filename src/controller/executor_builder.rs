@@ -19,15 +19,15 @@ use super::session::{Process, Session};
 use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT, Placement};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits::{SPIN_NS, START_TIMEOUT};
+use crate::limits::START_TIMEOUT;
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::io::socket;
 use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
 use crate::sys::process::fork;
 use crate::sys::process::forked::Forked;
 use crate::sys::{asymmetric_fence, futex};
-use crate::transport::Lane;
 use crate::transport::lane::segment;
+use crate::transport::{Lane, PollPolicy};
 use crate::{PerProt, trace};
 
 /// The file name of the executor's program, beside the controller's.
@@ -59,7 +59,7 @@ pub struct ExecutorBuilder {
     env: Vec<(OsString, OsString)>,
     /// What the executors inherit instead of this process's environment at their starts.
     inherited: Option<Vec<(OsString, OsString)>>,
-    spin: Option<Duration>,
+    poll_policy: PollPolicy,
     inherits_descriptors: bool,
     start_timeout: Option<Duration>,
     link_timeout: Option<Duration>,
@@ -112,7 +112,7 @@ impl ExecutorBuilder {
     /// sleeps; see the page on [waiting](crate::_docs::waiting).
     #[must_use]
     pub fn spin(mut self, spin: Duration) -> Self {
-        self.spin = Some(spin);
+        self.poll_policy = PollPolicy::new(spin);
         self
     }
 
@@ -351,16 +351,16 @@ impl ExecutorBuilder {
         fork::watch();
         let publication = self.publish.as_ref().map(|publish| publish.publication());
         let published = publication.transpose()?;
-        let spin = self.spin.unwrap_or(Duration::from_nanos(SPIN_NS));
+        let poll_policy = self.poll_policy;
         let timeout = self.start_timeout.unwrap_or(START_TIMEOUT);
         let deadline = Deadline::after(timeout);
         let opener = Arc::new(match self.confinement.level() {
-            ConfinementLevel::Default => LaneOpener::new(ours, spin),
-            _ => LaneOpener::with_sweeper(ours, spin),
+            ConfinementLevel::Default => LaneOpener::new(ours, poll_policy),
+            _ => LaneOpener::with_sweeper(ours, poll_policy),
         });
         let supervisor = start(Arc::clone(&opener))?;
         // The executor starts meanwhile.
-        let (segment, file) = segment::create(spin)?;
+        let (segment, file) = segment::create(poll_policy)?;
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
         let slab = Slab::new(0, Placement::Near, self.slab_bytes.near, &segment);
         let slab = slab.map_err(|error| match error.kind() {

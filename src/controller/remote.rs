@@ -215,7 +215,7 @@ impl Remote {
         self.origin().check()?;
         let zygote = self.zygote.get().ok_or_else(|| Error::invalid("this is no snapshot"))?;
         let (ours, theirs) = socket::pair()?;
-        let (segment, file) = segment::create(self.opener.spin())?;
+        let (segment, file) = segment::create(self.opener.poll_policy())?;
         let opener = Arc::new(LaneOpener::of_copy(ours, &self.opener, &segment));
         let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
         let pid = zygote.fork(theirs.as_fd(), file.as_fd(), deadline).map_err(|error| {

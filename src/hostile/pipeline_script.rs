@@ -3,7 +3,7 @@
 //! Invariant: everything from an honest peer is compared with what it sent.
 
 use crate::deadline::Deadline;
-use crate::transport::{End, Lifeline};
+use crate::transport::{End, Lifeline, PollPolicy};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::wire::pipeline::WORD_BYTES;
 pub(super) fn run(number: u64, totals: &mut Totals, after: impl Fn(&Segment)) {
     let mut random = Random::new(number);
     let behaviour = Behaviour::new(number, &mut random);
-    let Ok(segment) = pipeline::create_segment(Duration::ZERO) else { return };
+    let Ok(segment) = pipeline::create_segment(PollPolicy::default()) else { return };
     let segment = Arc::new(segment);
     // Counters mostly wrap during a case.
     let near_the_end = |random: &mut Random| u64::MAX - random.next() % 16;

@@ -5,7 +5,6 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use crate::AddrRange;
 use crate::controller::process::lane_opener::LaneOpener;
@@ -15,7 +14,7 @@ use crate::error::ErrorKind;
 use crate::link::Image;
 use crate::link::fuzz::{Attempt, debug_file};
 use crate::sync::AtomicU64;
-use crate::transport::{Incoming, Stream, Transport};
+use crate::transport::{Incoming, PollPolicy, Stream, Transport};
 use crate::wire::Kind;
 use crate::wire::control::{ControlMessage, MESSAGE_BYTES_MAX};
 use crate::wire::frame::{HEADER_BYTES, Opcode};
@@ -132,7 +131,7 @@ pub fn control(bytes: &[u8]) -> bool {
     theirs.set_nonblocking(true).expect("a socket");
     // Bytes for which the socket has no room are left out.
     let written = (&theirs).write(bytes).unwrap_or(0);
-    let opener = LaneOpener::new(ours.into(), Duration::ZERO);
+    let opener = LaneOpener::new(ours.into(), PollPolicy::default());
     let is_taken = opener.answer();
     // Other messages are not for a controller, or come too early, or find no sweeper expected.
     let is_due = match message {

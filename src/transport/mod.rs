@@ -55,6 +55,8 @@ pub(crate) use stream::Stream;
 pub(crate) use wait::closer::Closer;
 pub(crate) use wait::lifeline::{End, Lifeline};
 pub(crate) use wait::parker::SharedParker;
+pub(crate) use wait::poll_policy::PollPolicy;
+pub(crate) use wait::polling::{Moment, Polling};
 pub(crate) use wait::settled::Settled;
 
 /// One end of a two-way transport of messages in one order. One thread at a time owns it.

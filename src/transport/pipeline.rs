@@ -5,7 +5,6 @@
 //! needs none.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::cells::Cells;
 use super::wait::lifeline::Lifeline;
@@ -27,6 +26,7 @@ use crate::transport::wait::cpu_hints::CpuHints;
 #[cfg(not(model))]
 use crate::transport::wait::lifeline::{End, process_holder};
 use crate::transport::wait::poll_policy::PollPolicy;
+use crate::transport::wait::polling::Polling;
 use crate::wire::pipeline::{
     CALLS_WORD, CONTROLLER_PARKER_WORD, CPU_HINT_WORDS, EXECUTOR_PARKER_WORD, HEADER, HOLDER_WORD,
     RESULTS_WORD, Record, SEGMENT_WORDS, SPIN_NS_WORD, WORD_BYTES,
@@ -37,6 +37,9 @@ pub(crate) type Line = [u8; LINE_PAYLOAD_BYTES];
 
 /// A line to receive into.
 pub(crate) const EMPTY_LINE: Line = [0; LINE_PAYLOAD_BYTES];
+
+/// Turns ([`cpu::spin`]) between polls for results: the executor fills a line in about that time.
+const TURNS_BETWEEN_RESULTS: usize = 150;
 
 /// How far ahead lines are fetched that will be written: further than the peer that polls has come.
 const PREFETCH_LINES: u64 = 8;
@@ -58,8 +61,6 @@ pub(crate) struct Inbound {
     parts: Vec<u8>,
     /// Records of several lines were taken, so the writer may be waiting for their room.
     is_room_news: bool,
-    /// How long to poll before sleeping.
-    policy: PollPolicy,
 }
 
 /// What [`Inbound::receive`] found.
@@ -77,20 +78,19 @@ pub(crate) enum Received {
     Closed,
 }
 
-/// Memory for a pipeline, to be shared with the executor; both sides poll for `spin` before they sleep.
+/// Memory for a pipeline, to be shared with the executor; both sides poll by this policy.
 ///
 /// # Errors
 ///
 /// When memory runs out.
-pub(crate) fn create_segment(spin: Duration) -> Result<Segment> {
+pub(crate) fn create_segment(policy: PollPolicy) -> Result<Segment> {
     let bytes = SEGMENT_WORDS as u64 * 8;
     let segment = Segment::create(c"farcall-pipeline", bytes, false)?;
     segment.back(0, bytes)?;
     for (word, value) in segment.words().iter().zip(HEADER) {
         word.store(value, Ordering::Release);
     }
-    let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
-    segment.words()[SPIN_NS_WORD].store(spin_ns, Ordering::Release);
+    policy.store(&segment.words()[SPIN_NS_WORD]);
     Ok(segment)
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn lifeline(segment: &Arc<Segment>, end: End, first: &Arc<Segment>) -
     Lifeline::new(end).with_holders(thread, process_holder(first))
 }
 
-/// Both halves of this process's end of a pipeline. The rings begin at `position`, on both sides the same.
+/// This process's end of a pipeline: both halves, and how it waits for the other. The rings begin at `position`, on both sides the same.
 ///
 /// # Panics
 ///
@@ -122,7 +122,7 @@ pub(crate) fn end(
     side: Side,
     lifeline: &Lifeline,
     position: u64,
-) -> (Outbound, Inbound) {
+) -> (Outbound, Inbound, Polling) {
     let cells = |start| Cells(segment.view(start..start + ring_words(RING_LINES)));
     let parker = |word| SharedParker::new(segment.view(word..word + 1), lifeline.clone());
     let (calls, results) = (cells(CALLS_WORD), cells(RESULTS_WORD));
@@ -134,10 +134,10 @@ pub(crate) fn end(
     let outbound = Outbound { ring: Producer::new(to, RING_LINES, position), peer };
     let ring = Consumer::new(from, RING_LINES, position);
     let ring = if side == Side::Controller { ring.of_growing() } else { ring };
-    let spin = Duration::from_nanos(segment.words()[SPIN_NS_WORD].load(Ordering::Relaxed));
-    let policy = PollPolicy::new(spin, CpuHints::new(segment, CPU_HINT_WORDS, side));
-    let inbound = Inbound { side, ring, own, parts: Vec::new(), is_room_news: false, policy };
-    (outbound, inbound)
+    let policy = PollPolicy::load(&segment.words()[SPIN_NS_WORD]);
+    let polling = Polling::new(policy, CpuHints::new(segment, CPU_HINT_WORDS, side));
+    let inbound = Inbound { side, ring, own, parts: Vec::new(), is_room_news: false };
+    (outbound, inbound, polling)
 }
 
 impl Outbound {
@@ -359,9 +359,10 @@ impl Inbound {
         std::mem::take(&mut self.is_room_news)
     }
 
-    /// How long this side polls.
-    pub(crate) fn policy(&mut self) -> &mut PollPolicy {
-        &mut self.policy
+    /// Passes the time between two polls for results. A poll takes the line away from the executor, which is about to add to it.
+    #[inline]
+    pub(crate) fn pause(&self) {
+        cpu::spin(TURNS_BETWEEN_RESULTS);
     }
 
     /// Sleeps until the peer or another thread unparks this side, unless `has_cause` to stay awake. Returns early for any

@@ -3,7 +3,7 @@
 //! The code is a word here. An executor that is told of code reads it at once, so the code must be there by then. The other
 //! thread learns of the code in no other way.
 
-use crate::transport::{End, Lifeline};
+use crate::transport::{End, Lifeline, PollPolicy};
 use ::loom::thread;
 
 use super::*;
@@ -55,9 +55,8 @@ fn an_executor_that_is_told_of_code_on_a_lane_has_it() {
 fn an_executor_that_is_told_of_code_in_a_pipeline_has_it() {
     explore("code, pipeline", 2, |met| {
         let (lanes, code, writer) = written();
-        let segment =
-            Arc::new(pipeline::create_segment(std::time::Duration::ZERO).expect("memory"));
-        let (_results, mut calls) =
+        let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
+        let (_results, mut calls, _) =
             pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
         let caller = Caller::new(
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),

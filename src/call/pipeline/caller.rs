@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sleep::Follower;
 use crate::sync::{AtomicBool, Mutex, Ordering};
+use crate::transport::Polling;
 use crate::transport::pipeline::{Inbound, Outbound};
 
 /// The controller's end of a pipeline.
@@ -27,10 +28,13 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// The controller's end. Its first call has the number after `last_sequence`.
-    pub(crate) fn new((outbound, inbound): (Outbound, Inbound), last_sequence: u64) -> Self {
+    pub(crate) fn new(
+        (outbound, inbound, polling): (Outbound, Inbound, Polling),
+        last_sequence: u64,
+    ) -> Self {
         let progress = Progress::new(inbound.lifeline().clone(), outbound.peer_parker());
         let (sender, runs) = Sender::new(outbound, last_sequence);
-        let receiver = Receiver::new(inbound, runs, last_sequence);
+        let receiver = Receiver::new(inbound, polling, runs, last_sequence);
         let reception = Reception::new(progress, receiver);
         Self { sender: Mutex::new(sender), reception, is_attended: AtomicBool::new(false) }
     }

@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering as CountOrdering;
-use std::time::Duration;
 
 use crate::deadline::Deadline;
-use crate::transport::{End, Lifeline};
+use crate::transport::{End, Lifeline, PollPolicy};
 use ::loom::thread;
 
 use super::{Arrived, Caller};
@@ -22,8 +21,8 @@ use crate::wire::pipeline::{CONTROLLER_PARKER_WORD, Record};
 #[test]
 fn a_call_arrives_whole() {
     explore("call of a pipeline", 3, |met| {
-        let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
-        let (_results, mut calls) =
+        let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
+        let (_results, mut calls, _) =
             pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
         let caller = Caller::new(
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
@@ -51,8 +50,8 @@ fn a_call_arrives_whole() {
 #[test]
 fn a_result_from_before_the_end_is_received() {
     explore("end of a pipeline", 3, |met| {
-        let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
-        let (mut results, _calls) =
+        let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
+        let (mut results, _calls, _) =
             pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0);
         let caller = Arc::new(Caller::new(
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
@@ -81,7 +80,7 @@ fn a_result_from_before_the_end_is_received() {
 #[test]
 fn the_end_wakes_a_caller_whose_executor_scribbles() {
     explore("scribbled parker of a pipeline", 3, |met| {
-        let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
+        let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
         let caller = Arc::new(Caller::new(
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
             0,

@@ -9,14 +9,11 @@ use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
 use crate::transport::pipeline::{EMPTY_LINE, Inbound, Received};
+use crate::transport::{Moment, Polling};
 use crate::wire::pipeline::{Record, WORD_BYTES, next_sequence, sequence_after};
 
-/// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
-/// Pauses behind a poll that found nothing. Each poll takes the line away from the executor, which is about to write it.
-const PAUSES: u32 = 4;
-/// Polls in a row that found nothing, before the leader asks its policy how long to poll.
-const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
+/// Receptions of results between two looks at the clock.
+const RECEPTIONS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
 /// Polls after the parker was made and before the kernel is asked. An executor that starts the next call at this moment may
 /// have missed that a thread parks. By then what it has sent before is here.
 const LAST_POLLS: u32 = if cfg!(model) { 1 } else { 100 };
@@ -28,6 +25,7 @@ const PREFETCH_LINES: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Receiver {
     inbound: Inbound,
+    polling: Polling,
     /// The number that the next result must have.
     sequence: u64,
     /// Results received, and calls submitted as last seen. The first is never larger than the second.
@@ -49,9 +47,15 @@ pub(super) struct Run {
 }
 
 impl Receiver {
-    pub(super) fn new(inbound: Inbound, runs: rtrb::Consumer<Run>, last_sequence: u64) -> Self {
+    pub(super) fn new(
+        inbound: Inbound,
+        polling: Polling,
+        runs: rtrb::Consumer<Run>,
+        last_sequence: u64,
+    ) -> Self {
         Self {
             inbound,
+            polling,
             sequence: next_sequence(last_sequence),
             received: 0,
             submitted: 0,
@@ -74,65 +78,55 @@ impl Receiver {
         if is_enough(true) {
             return;
         }
-        let mut polling = None;
-        // Polls since the last look at the clock, and polls in a row without a result.
-        let (mut polls, mut empty) = (0, 0);
+        let mut receptions: u32 = 0;
         loop {
             let came = self.receive(progress) > 0;
             if is_enough(came) || !self.wakers.is_empty() || progress.has_ended() {
                 return;
             }
-            polls += 1;
-            let mut goes_on = true;
-            if came {
-                (polling, empty) = (None, 0);
-            } else {
-                if is_wanted() {
-                    return;
-                }
-                empty += 1;
-                (0..PAUSES).for_each(|_| std::hint::spin_loop());
-                if empty == POLLS_QUICK || self.inbound.policy().shares_cpu() {
-                    polling = self.inbound.policy().begin(deadline);
-                    goes_on = polling.is_some();
-                }
+            if !came {
+                self.wait(progress, &is_wanted, deadline, &mut is_enough);
             }
-            if polls < POLLS_PER_LOOK && goes_on {
-                continue;
-            }
-            polls = 0;
-            progress.look_after_executor();
-            if deadline.has_passed() {
+            receptions = receptions.wrapping_add(1);
+            let is_due = !came || receptions.is_multiple_of(RECEPTIONS_PER_LOOK);
+            if is_wanted() || is_due && deadline.has_passed() {
                 return;
-            }
-            if let Some(polling) = &mut polling {
-                goes_on = self.inbound.policy().goes_on(polling);
-            }
-            if !goes_on {
-                self.sleep(progress, &is_wanted, deadline, || is_enough(true));
-                (polling, empty) = (None, 0);
             }
         }
     }
 
-    fn sleep(
+    /// Waits until there is something to receive or another reason to look.
+    fn wait(
         &mut self,
         progress: &Progress,
         is_wanted: impl Fn() -> bool,
         deadline: Deadline,
-        mut is_enough: impl FnMut() -> bool,
+        mut is_enough: impl FnMut(bool) -> bool,
     ) {
-        // An executor on this CPU starts nothing meanwhile.
-        let last_polls = if self.inbound.policy().shares_cpu() { 1 } else { LAST_POLLS };
-        let has_cause = || {
-            is_enough()
-                || (0..last_polls).any(|_| {
+        let inbound = &self.inbound;
+        let has_news = || !inbound.is_empty() || progress.has_ended() || is_wanted();
+        self.polling.wait(deadline, |moment| match moment {
+            Moment::Poll => {
+                inbound.pause();
+                (has_news() || is_enough(false)).then_some(())
+            }
+            Moment::Look => {
+                progress.look_after_executor();
+                deadline.has_passed().then_some(())
+            }
+            Moment::Sleep { shares_cpu } => {
+                // An executor on this CPU starts nothing meanwhile.
+                let last_polls = if shares_cpu { 1 } else { LAST_POLLS };
+                let poll = || {
                     std::hint::spin_loop();
-                    !self.inbound.is_empty() || progress.has_ended() || is_wanted()
-                })
-                || is_enough()
-        };
-        self.inbound.sleep_unless(deadline, has_cause);
+                    has_news()
+                };
+                inbound.sleep_unless(deadline, || {
+                    is_enough(true) || (0..last_polls).any(|_| poll()) || is_enough(true)
+                });
+                None
+            }
+        });
     }
 
     /// Receives what has arrived, and returns the number of results. A violation of the protocol ends the pipeline. Once the

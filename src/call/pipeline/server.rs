@@ -6,14 +6,9 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipeline::{EMPTY_LINE, Inbound, Outbound, Received};
+use crate::transport::{Moment, Polling};
 use crate::wire::pipeline::{CallsHead, Record, SHARED_WORDS_MAX, WORD_BYTES, next_sequence};
 
-/// Polls in a row that found nothing, before a sleeping controller is woken to the results.
-const POLLS_BEFORE_WAKE: u32 = if cfg!(model) { 1 } else { 32 };
-/// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
-/// Polls in a row that found nothing, before the server asks its policy how long to poll.
-const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 16 };
 /// Lines that are fetched ahead when several calls have come in one line. Lines further ahead are too often still being
 /// written.
 const PREFETCH_LINES: u64 = 3;
@@ -25,6 +20,7 @@ const RESULT_BYTES_KEPT: usize = 64 << 10;
 pub(crate) struct Server {
     inbound: Inbound,
     outbound: Outbound,
+    polling: Polling,
     /// Results that did not fit the ring, in order. While there are any, later results go here too.
     backlog: VecDeque<Waiting>,
 }
@@ -40,8 +36,8 @@ struct Waiting {
 }
 
 impl Server {
-    pub(crate) fn new((outbound, inbound): (Outbound, Inbound)) -> Self {
-        Self { inbound, outbound, backlog: VecDeque::new() }
+    pub(crate) fn new((outbound, inbound, polling): (Outbound, Inbound, Polling)) -> Self {
+        Self { inbound, outbound, polling, backlog: VecDeque::new() }
     }
 
     /// Runs calls with `handle` until the controller closes the pipeline. `handle` takes the function and its arguments, and
@@ -193,43 +189,30 @@ impl Server {
         Ok(())
     }
 
-    /// Waits for the next call, or for room for the backlog: polls for a while, then sleeps.
+    /// Sends what there is room for. Then waits for the next call, or for room for the backlog: polls for a while, then sleeps.
     #[cold]
     fn idle(&mut self) -> Result<()> {
-        let mut polling = None;
-        let mut polls: u32 = 0;
-        while self.inbound.is_empty() {
-            if !self.backlog.is_empty() {
-                self.send_backlog()?;
-            }
-            std::hint::spin_loop();
-            polls = polls.wrapping_add(1);
-            if polls == POLLS_BEFORE_WAKE || self.inbound.take_room_news() {
-                self.outbound.wake();
-            }
-            let goes_on = if polls == POLLS_QUICK || self.inbound.policy().shares_cpu() {
-                polling = self.inbound.policy().begin(Deadline::SESSION_END);
-                polling.is_some()
-            } else if polls.is_multiple_of(POLLS_PER_LOOK) {
-                polling.as_mut().is_none_or(|polling| self.inbound.policy().goes_on(polling))
-            } else {
-                true
-            };
-            if !goes_on {
-                self.sleep();
-                (polling, polls) = (None, 0);
-            }
+        self.send_backlog()?;
+        if self.inbound.take_room_news() {
+            self.outbound.wake();
         }
-        Ok(())
-    }
-
-    fn sleep(&mut self) {
-        let Self { inbound, outbound, backlog } = self;
-        // For results that went out with the backlog, and for room that this side made.
-        outbound.wake();
-        inbound.sleep_unless(Deadline::SESSION_END, || {
-            let left = backlog.front().map(|result| result.bytes.len() - result.sent);
-            left.is_some_and(|bytes| outbound.has_room(bytes)) || !inbound.is_empty()
+        let Self { inbound, outbound, backlog, polling } = self;
+        let left = backlog.front().map(|result| result.bytes.len() - result.sent);
+        polling.wait(Deadline::SESSION_END, |moment| {
+            let has_cause = |outbound: &mut Outbound| {
+                !inbound.is_empty() || left.is_some_and(|bytes| outbound.has_room(bytes))
+            };
+            match moment {
+                Moment::Poll => return has_cause(outbound).then_some(()),
+                // A controller that sleeps is woken to the results that have gone out.
+                Moment::Look => outbound.wake(),
+                Moment::Sleep { .. } => {
+                    outbound.wake();
+                    inbound.sleep_unless(Deadline::SESSION_END, || has_cause(outbound));
+                }
+            }
+            None
         });
+        Ok(())
     }
 }

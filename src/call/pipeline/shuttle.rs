@@ -6,10 +6,10 @@
 //! Invariant: each model also runs with a planted fault, which is found.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::deadline::Deadline;
-use crate::transport::{End, Lifeline};
+use crate::transport::{End, Lifeline, PollPolicy, Polling};
 use ::shuttle::rand::{Rng, thread_rng};
 use ::shuttle::thread;
 
@@ -35,7 +35,7 @@ enum Planted {
 }
 
 /// An executor that answers and leaves out the wake.
-fn answer_silently((mut outbound, mut inbound): (Outbound, Inbound)) {
+fn answer_silently((mut outbound, mut inbound, _): (Outbound, Inbound, Polling)) {
     let (mut line, mut long) = (EMPTY_LINE, Vec::new());
     loop {
         match inbound.receive(&mut line, &mut long).expect("no violation") {
@@ -92,7 +92,7 @@ fn call(caller: &Caller, number: u64, may_end: bool, outcomes: &OutcomeCounters)
 }
 
 fn session(planted: Planted, dies: bool, outcomes: &Arc<OutcomeCounters>) {
-    let segment = Arc::new(pipeline::create_segment(Duration::ZERO).expect("memory"));
+    let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
     let theirs = pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), u64::MAX - 3);
     let caller = Arc::new(Caller::new(
         pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), u64::MAX - 3),

@@ -18,14 +18,12 @@ use crate::error::{Error, ErrorKind};
 use crate::limits::{CHUNK_BYTES_MAX, PIPELINE_CALLS_MAX, RING_LINES};
 use crate::transport::Side;
 use crate::transport::pipeline::{self, Inbound, Outbound, Received};
-use crate::transport::{End, Lifeline};
+use crate::transport::{End, Lifeline, PollPolicy, Polling};
 use crate::wire::pipeline::Record;
 
 /// Both ends of a pipeline. Its rings begin at `position`, and its calls are numbered behind `last`.
-fn ends(position: u64, last: u64) -> (Arc<Caller>, (Outbound, Inbound)) {
-    let segment = Arc::new(
-        pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-    );
+fn ends(position: u64, last: u64) -> (Arc<Caller>, (Outbound, Inbound, Polling)) {
+    let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
     pipeline::check(&segment).expect("of this version");
     let theirs = pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), position);
     (
@@ -311,7 +309,7 @@ fn a_death_completes_every_call_under_way_once() {
 
 #[test]
 fn what_came_before_the_end_is_received() {
-    let (caller, (mut outbound, _inbound)) = ends(0, 9);
+    let (caller, (mut outbound, _inbound, _)) = ends(0, 9);
     let completions = [(); 2].map(|()| submit(&caller, ECHO, b"").expect("submitted"));
     assert!(outbound.send(Record::Result, 10, 0, b"last words", &mut 0).expect("sent"));
     caller.end(&Error::disconnected("the executor died"));
@@ -354,7 +352,7 @@ fn what_is_too_long_is_refused_before_anything_is_sent() {
 
 #[test]
 fn new_code_is_told_once() {
-    let (caller, (_outbound, mut inbound)) = ends(0, 0);
+    let (caller, (_outbound, mut inbound, _)) = ends(0, 0);
     for epoch in [0, 3, 3, 4] {
         caller.submit(epoch, [(ECHO, &b""[..])].into_iter()).expect("submitted");
     }

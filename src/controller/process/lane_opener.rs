@@ -12,7 +12,6 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
@@ -29,7 +28,7 @@ use crate::sys::io::socket;
 use crate::sys::process::child::Awaiter;
 use crate::transport::control::{self, Heard};
 use crate::transport::lane::segment;
-use crate::transport::{Closer, End, Lane, Side, pipeline};
+use crate::transport::{Closer, End, Lane, PollPolicy, Side, pipeline};
 use crate::wire::control::ControlMessage;
 use crate::wire::hello::{Features, Hello};
 use crate::wire::layout::DOORBELL_WORD;
@@ -46,8 +45,7 @@ pub(crate) struct LaneOpener {
     lanes: Arc<Lanes>,
     /// The handlers, which also run on threads that serve reverse lanes.
     callbacks: Arc<Callbacks>,
-    /// How long both sides of a lane poll before they sleep.
-    spin: Duration,
+    poll_policy: PollPolicy,
     pipelines: Pipelines,
     /// What the executor can do; set when it is ready.
     features: OnceLock<Features>,
@@ -70,7 +68,7 @@ struct Numbered {
 }
 
 impl LaneOpener {
-    pub(crate) fn new(socket: OwnedFd, spin: Duration) -> Self {
+    pub(crate) fn new(socket: OwnedFd, poll_policy: PollPolicy) -> Self {
         let lanes = Lanes::new();
         let callbacks = Callbacks::new(Arc::clone(&lanes));
         Self {
@@ -78,7 +76,7 @@ impl LaneOpener {
             first: OnceLock::new(),
             lanes,
             callbacks,
-            spin,
+            poll_policy,
             pipelines: Pipelines::default(),
             features: OnceLock::new(),
             numbered: Mutex::default(),
@@ -93,12 +91,12 @@ impl LaneOpener {
         let callbacks = Callbacks::of_copy(&snapshot.callbacks, Arc::clone(&lanes));
         let first = OnceLock::from(Arc::clone(first));
         let features = snapshot.features.clone();
-        Self { lanes, callbacks, first, features, ..Self::new(socket, snapshot.spin) }
+        Self { lanes, callbacks, first, features, ..Self::new(socket, snapshot.poll_policy) }
     }
 
     /// The same for an executor that confines itself: its first message names its sweeper.
-    pub(crate) fn with_sweeper(socket: OwnedFd, spin: Duration) -> Self {
-        Self { sweeper: OnceLock::new(), ..Self::new(socket, spin) }
+    pub(crate) fn with_sweeper(socket: OwnedFd, poll_policy: PollPolicy) -> Self {
+        Self { sweeper: OnceLock::new(), ..Self::new(socket, poll_policy) }
     }
 
     pub(crate) fn callbacks(&self) -> &Arc<Callbacks> {
@@ -155,7 +153,7 @@ impl LaneOpener {
         let opened = || {
             self.lanes.origin().check()?;
             let first = self.first()?;
-            let (segment, file) = segment::create(self.spin)?;
+            let (segment, file) = segment::create(self.poll_policy)?;
             let lane = Lane::of_executor(&segment, first);
             let number = self.expect(lane.end());
             let end = self.lanes.add(lane)?;
@@ -173,7 +171,7 @@ impl LaneOpener {
     pub(crate) fn open_pipeline(&self, deadline: Deadline) -> Result<Arc<Caller>> {
         let opened = || {
             self.lanes.origin().check()?;
-            let mut segment = pipeline::create_segment(self.spin)?;
+            let mut segment = pipeline::create_segment(self.poll_policy)?;
             let file = segment.take_file();
             let file = file.ok_or_else(|| Error::invalid("a segment without its descriptor"))?;
             let segment = Arc::new(segment);
@@ -213,9 +211,9 @@ impl LaneOpener {
         self.send(&ControlMessage::Freeze, &[zygote], deadline)
     }
 
-    /// How long both sides of a lane poll before they sleep.
-    pub(crate) fn spin(&self) -> Duration {
-        self.spin
+    /// How long both sides of a lane or a pipeline poll before they sleep.
+    pub(crate) fn poll_policy(&self) -> PollPolicy {
+        self.poll_policy
     }
 
     /// Sends a region. A later call makes the executor answer with its address.
@@ -369,7 +367,7 @@ impl LaneOpener {
 
     /// Starts a thread of this process that serves a new lane. Returns the segment's descriptor, and what ends the lane.
     fn open_reverse(&self) -> Result<(OwnedFd, Closer)> {
-        let (segment, file) = segment::create(self.spin)?;
+        let (segment, file) = segment::create(self.poll_policy)?;
         let lane = Lane::of_executor(&segment, self.first()?);
         let closer = lane.closer();
         let end = self.lanes.add_reverse(lane)?;
@@ -433,13 +431,15 @@ impl LaneOpener {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn what_an_executor_lacks_is_refused_by_name() {
         let (ours, theirs) = socket::pair().expect("sockets");
-        let opener = LaneOpener::new(ours, Duration::ZERO);
-        let (segment, file) = segment::create(Duration::ZERO).expect("memory");
+        let opener = LaneOpener::new(ours, PollPolicy::default());
+        let (segment, file) = segment::create(PollPolicy::default()).expect("memory");
         let file = file.as_fd();
         opener.begin(&segment, &[file; 4], Deadline::now()).expect("sent");
         opener.meet(Features::default());
@@ -468,8 +468,8 @@ mod tests {
     /// An opener that has begun, and the executor's end of its socket.
     fn begun() -> (LaneOpener, OwnedFd) {
         let (ours, theirs) = socket::pair().expect("sockets");
-        let opener = LaneOpener::new(ours, Duration::ZERO);
-        let (segment, file) = segment::create(Duration::ZERO).expect("memory");
+        let opener = LaneOpener::new(ours, PollPolicy::default());
+        let (segment, file) = segment::create(PollPolicy::default()).expect("memory");
         opener.begin(&segment, &[file.as_fd(); 4], Deadline::now()).expect("sent");
         control::receive(theirs.as_fd(), Deadline::now()).expect("a message").expect("a message");
         (opener, theirs)

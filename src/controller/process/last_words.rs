@@ -56,14 +56,13 @@ fn last_words(error: &Error, opener: &LaneOpener) -> Option<Error> {
 mod tests {
     use std::io::Write;
     use std::os::fd::{AsFd, OwnedFd};
-    use std::time::Duration;
 
     use super::*;
     use crate::deadline::Deadline;
     use crate::error::{Death, ErrorKind};
     use crate::sys::io::socket;
-    use crate::transport::control;
     use crate::transport::lane::segment;
+    use crate::transport::{PollPolicy, control};
     use crate::wire::control::ControlMessage;
     use crate::wire::hello::Features;
     use crate::wire::layout::VERSION;
@@ -76,7 +75,7 @@ mod tests {
 
     fn opener() -> (LaneOpener, OwnedFd) {
         let (ours, theirs) = socket::pair().expect("sockets");
-        (LaneOpener::new(ours, Duration::ZERO), theirs)
+        (LaneOpener::new(ours, PollPolicy::default()), theirs)
     }
 
     /// The error with the last words of an executor that has sent these bytes.
@@ -169,7 +168,7 @@ mod tests {
     #[test]
     fn words_behind_a_request_for_a_lane_are_heard() {
         let (opener, theirs) = opener();
-        let (segment, file) = segment::create(Duration::ZERO).expect("memory");
+        let (segment, file) = segment::create(PollPolicy::default()).expect("memory");
         opener.begin(&segment, &[file.as_fd(); 4], Deadline::now()).expect("sent");
         let request = ControlMessage::RequestLane;
         control::send(theirs.as_fd(), &request, &[], Deadline::now()).expect("sent");

@@ -234,11 +234,12 @@ impl Acceptor {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::transport::PollPolicy;
     use crate::transport::lane::segment;
 
     #[test]
     fn a_lane_that_the_controller_cannot_open_is_not_asked_for() {
-        let (segment, _) = segment::create(Duration::ZERO).expect("memory");
+        let (segment, _) = segment::create(PollPolicy::default()).expect("memory");
         let acceptor = Acceptor::new(segment, Features::default());
         let error = acceptor.request_lane(&Lanes::new()).expect_err("another build");
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

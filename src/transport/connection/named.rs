@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::SPIN_NS;
 use crate::shm::{Found, Names, Segment};
 use crate::sync::Ordering;
 use crate::sys::futex::{self, Seen};
@@ -24,6 +23,7 @@ use crate::sys::io::identified::Identified;
 use crate::sys::process::child::Watched;
 use crate::transport::Closer;
 use crate::transport::lane::segment;
+use crate::transport::wait::poll_policy::PollPolicy;
 use crate::transport::{Lane, Side};
 use crate::wire::layout::{
     ATTACHED_STARTED_WORD, ATTACHED_WORD, CREATOR_STARTED_WORD, CREATOR_WORD, HEADER, MAGIC,
@@ -152,7 +152,7 @@ fn introduce(segment: &Segment) {
     let pid = u64::from(std::process::id());
     words[CREATOR_WORD].store(pid, Ordering::Relaxed);
     words[CREATOR_STARTED_WORD].store(Watched::started(pid).unwrap_or(0), Ordering::Relaxed);
-    words[SPIN_NS_WORD].store(SPIN_NS, Ordering::Relaxed);
+    PollPolicy::default().store(&words[SPIN_NS_WORD]);
     for (word, value) in words.iter().zip(HEADER).rev() {
         word.store(value, Ordering::Release);
     }

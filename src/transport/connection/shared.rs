@@ -7,15 +7,15 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::{ATTACH_TIMEOUT, SPIN_NS};
+use crate::limits::ATTACH_TIMEOUT;
 use crate::sleep::Doorbell;
 use crate::sys::io::identified::Identified;
 use crate::sys::io::socket::{self, Received};
 use crate::transport::lane::segment as lane_segment;
+use crate::transport::wait::poll_policy::PollPolicy;
 use crate::transport::{Lane, Side};
 
 /// The message that comes with the segment's descriptor: a letter and eight zeros.
@@ -36,7 +36,7 @@ impl Shared {
     ///
     /// When memory runs out, or the socket takes no descriptor.
     pub(in crate::transport) fn create(socket: OwnedFd) -> Result<Self> {
-        let (segment, file) = lane_segment::create(Duration::from_nanos(SPIN_NS))?;
+        let (segment, file) = lane_segment::create(PollPolicy::default())?;
         socket::send(socket.as_fd(), &LANE, &[file.as_fd()], Deadline::after(ATTACH_TIMEOUT))?;
         Ok(Self::new(Lane::new(&segment, Side::Controller), Side::Controller, socket))
     }

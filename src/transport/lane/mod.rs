@@ -20,7 +20,6 @@ mod receiving;
 pub(crate) mod segment;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use self::inbox::Inbox;
 use self::outbox::Outbox;
@@ -34,6 +33,8 @@ use super::wait::cpu_hints::CpuHints;
 use super::wait::lifeline::process_holder;
 use super::wait::lifeline::{End, Lifeline};
 use super::wait::parker::SharedParker;
+use super::wait::poll_policy::PollPolicy;
+use super::wait::polling::Polling;
 use super::wait::settled::Settled;
 use super::wait::waiter::Waiter;
 use crate::deadline::Deadline;
@@ -124,11 +125,16 @@ impl Lane {
         };
         let closed = word(layout::CLOSED_WORD);
         let cpu_hints = CpuHints::new(segment, layout::CPU_HINT_WORDS, side);
-        let spin =
-            Duration::from_nanos(segment.words()[layout::SPIN_NS_WORD].load(Ordering::Relaxed));
+        let policy = PollPolicy::load(&segment.words()[layout::SPIN_NS_WORD]);
+        let [_, executor_cpu] = layout::CPU_HINT_WORDS.map(word);
         Self {
             baton: segment.view(layout::BATON_WORD..layout::BATON_WORD + LINE_WORDS),
-            settled: Settled::new(word(layout::SETTLED_WORD), lifeline.clone(), spin),
+            settled: Settled::new(
+                word(layout::SETTLED_WORD),
+                lifeline.clone(),
+                policy,
+                executor_cpu,
+            ),
             word: 0,
             hop,
             bulk: BulkBuffer::new(segment, layout::FIXED_WORDS * 8..layout::SEGMENT_WORDS * 8),
@@ -140,8 +146,7 @@ impl Lane {
                 parkers[0].clone(),
                 closed.clone(),
                 lifeline.clone(),
-                spin,
-                cpu_hints,
+                Polling::new(policy, cpu_hints),
             ),
             closed,
             lifeline,

@@ -2,28 +2,27 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::shm::Segment;
 use crate::sync::Ordering;
+use crate::transport::wait::poll_policy::PollPolicy;
 use crate::wire::hello::check_segment;
 use crate::wire::layout::{FIXED_WORDS, HEADER, SEGMENT_WORDS, SPIN_NS_WORD};
 
-/// Makes the segment of a lane on which both sides poll for `spin` before they sleep. Also returns its descriptor, which the
-/// caller may close once it is sent.
+/// Makes the segment of a lane whose sides poll by this policy. Also returns its descriptor, which the caller may close once it
+/// is sent.
 ///
 /// # Errors
 ///
 /// When memory or descriptors run out.
-pub(crate) fn create(spin: Duration) -> Result<(Arc<Segment>, OwnedFd)> {
+pub(crate) fn create(policy: PollPolicy) -> Result<(Arc<Segment>, OwnedFd)> {
     let mut segment = Segment::create(c"farcall-lane", SEGMENT_WORDS as u64 * 8, false)?;
     segment.back(0, FIXED_WORDS as u64 * 8)?;
     for (word, value) in segment.words().iter().zip(HEADER) {
         word.store(value, Ordering::Release);
     }
-    let spin_ns = spin.as_nanos().try_into().unwrap_or(u64::MAX);
-    segment.words()[SPIN_NS_WORD].store(spin_ns, Ordering::Release);
+    policy.store(&segment.words()[SPIN_NS_WORD]);
     let file = segment.take_file();
     let file = file.ok_or_else(|| Error::invalid("a segment without its descriptor"))?;
     Ok((Arc::new(segment), file))

@@ -12,8 +12,8 @@ use crate::error::ErrorKind;
 use crate::sleep::Doorbell;
 use crate::sys::io::socket;
 use crate::sys::memory::memfd;
-use crate::transport::Connection;
 use crate::transport::lane::segment;
+use crate::transport::{Connection, PollPolicy};
 
 fn pair() -> (OwnedFd, OwnedFd) {
     let (ours, theirs) = UnixStream::pair().expect("a socket");
@@ -59,7 +59,7 @@ fn only_a_lane_of_this_version_is_attached_to() {
     }
 
     let (ours, theirs) = pair();
-    let (_, file) = segment::create(Duration::ZERO).expect("memory");
+    let (_, file) = segment::create(PollPolicy::default()).expect("memory");
     socket::send(ours.as_fd(), b"L", &[file.as_fd(), file.as_fd()], Deadline::SESSION_END)
         .expect("sent");
     assert!(attach(theirs).to_string().contains("0x4c with 2"));

@@ -14,7 +14,8 @@ use crate::transport::Side;
 /// One side's view of both hints.
 #[derive(Debug)]
 pub(in crate::transport) struct CpuHints {
-    ours: Words,
+    /// `None` for a thread of the controller that does not own its end.
+    ours: Option<Words>,
     theirs: Words,
     /// What this side stored last.
     told: u64,
@@ -29,7 +30,12 @@ impl CpuHints {
             Side::Controller => (controller, executor),
             Side::Executor => (executor, controller),
         };
-        Self { ours, theirs, told: 0, side }
+        Self { ours: Some(ours), theirs, told: 0, side }
+    }
+
+    /// The hints for another thread of the controller, which waits for the executor's side as well.
+    pub(in crate::transport) fn of_bystander(executor: Words) -> Self {
+        Self { ours: None, theirs: executor, told: 0, side: Side::Controller }
     }
 
     pub(in crate::transport) fn side(&self) -> Side {
@@ -41,7 +47,9 @@ impl CpuHints {
         let current = cpu::current();
         if current != self.told {
             self.told = current;
-            self.ours[0].store(current, Ordering::Relaxed);
+            if let Some(ours) = &self.ours {
+                ours[0].store(current, Ordering::Relaxed);
+            }
         }
         current != 0 && self.theirs[0].load(Ordering::Relaxed) == current
     }

@@ -5,6 +5,7 @@ pub(in crate::transport) mod cpu_hints;
 pub(in crate::transport) mod lifeline;
 pub(in crate::transport) mod parker;
 mod poll_delay;
-pub(crate) mod poll_policy;
+pub(in crate::transport) mod poll_policy;
+pub(in crate::transport) mod polling;
 pub(in crate::transport) mod settled;
 pub(in crate::transport) mod waiter;

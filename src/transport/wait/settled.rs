@@ -1,10 +1,11 @@
 //! Which posted calls of a lane have run.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::cpu_hints::CpuHints;
 use super::lifeline::Lifeline;
-use super::poll_policy::Polling;
+use super::poll_policy::PollPolicy;
+use super::polling::{Moment, Polling};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::shm::Words;
@@ -26,13 +27,19 @@ pub(crate) struct Settled(Arc<Shared>);
 struct Shared {
     word: Words,
     lifeline: Lifeline,
-    /// How long a thread polls before it sleeps.
-    spin: Duration,
+    policy: PollPolicy,
+    /// The CPU of the executor's thread.
+    executor_cpu: Words,
 }
 
 impl Settled {
-    pub(crate) fn new(word: Words, lifeline: Lifeline, spin: Duration) -> Self {
-        Self(Arc::new(Shared { word, lifeline, spin }))
+    pub(in crate::transport) fn new(
+        word: Words,
+        lifeline: Lifeline,
+        policy: PollPolicy,
+        executor_cpu: Words,
+    ) -> Self {
+        Self(Arc::new(Shared { word, lifeline, policy, executor_cpu }))
     }
 
     /// True when both belong to one lane.
@@ -52,24 +59,31 @@ impl Settled {
     ///
     /// When the lane has ended, or the deadline passes first (then `ErrorKind::Timeout`).
     pub(crate) fn wait(&self, sequence: u64, deadline: Deadline) -> Result<()> {
-        let Shared { word, lifeline, spin } = &*self.0;
-        let (word, mut polling) = (&word[0], Polling::of(*spin));
-        loop {
+        if self.covers(sequence) {
+            return Ok(());
+        }
+        let Shared { word, lifeline, policy, executor_cpu } = &*self.0;
+        let word = &word[0];
+        let cpu_hints = CpuHints::of_bystander(executor_cpu.clone());
+        Polling::once(*policy, cpu_hints).wait(deadline, |moment| {
+            if moment == Moment::Poll {
+                return self.covers(sequence).then_some(Ok(()));
+            }
             let seen = lifeline.end().look();
             let is_cut = lifeline.is_cut();
             let found = word.load(Ordering::Acquire);
             if covers(found, sequence) {
-                return Ok(());
+                return Some(Ok(()));
             }
             if is_cut {
-                return Err(lifeline.why());
+                return Some(Err(lifeline.why()));
             }
             if deadline.has_passed() {
-                return Err(Error::timeout("what was sent ahead of the call has not run in time"));
+                let message = "what was sent ahead of the call has not run in time";
+                return Some(Err(Error::timeout(message)));
             }
-            if polling.goes_on() {
-                std::hint::spin_loop();
-                continue;
+            if moment == Moment::Look {
+                return None;
             }
             // If the swap in `cover` comes before this exchange, the exchange fails. If it comes behind, the swap returns the
             // bit.
@@ -77,7 +91,8 @@ impl Settled {
             if word.compare_exchange(found, armed, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 lifeline.sleep(word, armed, seen, deadline);
             }
-        }
+            None
+        })
     }
 
     /// Says that the posted call with this number has run.

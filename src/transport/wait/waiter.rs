@@ -1,16 +1,12 @@
-//! Waiting for a word to change: poll first, for as long as the [`PollPolicy`] says, then sleep in the kernel.
+//! Waiting for a word to change: poll first, as [`Polling`] does, then sleep in the kernel.
 //!
 //! The sender stores the word and does not swap it. So the message and the word that announces it leave the processor
 //! together, and no poll comes between them. A sleeper says that it sleeps in a word of its own ([`sleep`]). The sender reads
 //! that word behind a fence.
 
-use std::time::Duration;
-
-use super::cpu_hints::CpuHints;
 use super::lifeline::Lifeline;
 use super::parker::SharedParker;
-use super::poll_delay::PollDelay;
-use super::poll_policy::PollPolicy;
+use super::polling::{Moment, Polling};
 use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::shm::Words;
@@ -18,53 +14,46 @@ use crate::sleep::{self, Parker};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::cpu;
 
-/// Turns ([`cpu::spin`]) between quick polls. Without them this side holds the line most of the time, and the peer hardly gets
-/// it. `pause` takes four times longer than these turns, and more on some processors.
-const TURNS_BETWEEN: usize = 10;
-/// Polls within which a quick answer comes. Only behind them the waiter reads the CPU of its peer.
-const POLLS_QUICK: u32 = if cfg!(model) { 1 } else { 32 };
-/// Polls between two looks at the clock.
-const POLLS_PER_LOOK: u32 = if cfg!(model) { 1 } else { 64 };
 /// What one side waits with.
 #[derive(Debug)]
 pub(in crate::transport) struct Waiter {
+    sleeper: Sleeper,
+    polling: Polling,
+}
+
+/// What one side sleeps with.
+#[derive(Debug)]
+struct Sleeper {
     /// What it sleeps on.
     parker: SharedParker,
     /// Not 0 when the peer has closed its end.
     closed: Words,
     lifeline: Lifeline,
-    poll_delay: PollDelay,
-    policy: PollPolicy,
 }
 
 impl Waiter {
-    /// A waiter that polls for about `spin` before it sleeps.
     pub(in crate::transport) fn new(
         parker: SharedParker,
         closed: Words,
         lifeline: Lifeline,
-        spin: Duration,
-        cpu_hints: CpuHints,
+        polling: Polling,
     ) -> Self {
-        let (poll_delay, policy) = (PollDelay::new(), PollPolicy::new(spin, cpu_hints));
-        Self { parker, closed, lifeline, poll_delay, policy }
+        Self { sleeper: Sleeper { parker, closed, lifeline }, polling }
     }
 
     /// From now on the waiter sleeps on `parker`.
     #[cfg(any(not(model), loom))]
     pub(in crate::transport) fn sleep_on(&mut self, parker: SharedParker) {
-        self.parker = parker;
+        self.sleeper.parker = parker;
     }
 
     /// Tells that the peer was woken: its answer takes longer this time.
     pub(in crate::transport) fn woke(&mut self) {
-        self.policy.peer_was_woken();
+        self.polling.peer_was_woken();
     }
 
     /// Waits until `word` holds anything but `current`, and returns what it holds. `None` when it has not changed by the
     /// deadline; a doorbell, if there is one, is rung when it changes.
-    ///
-    /// Polls, then sleeps. A waiter on whose CPU the peer was last seen does not poll: the peer needs that CPU to answer.
     ///
     /// # Errors
     ///
@@ -76,71 +65,33 @@ impl Waiter {
         current: u64,
         deadline: Deadline,
     ) -> Result<Option<u64>> {
-        if !self.policy.shares_cpu()
-            && let Some(found) = self.quickly(word, current)
-        {
+        // The quick polls have a closure of their own. The values of the other closure lie in memory for the cold loop. With `current`
+        // there the compiler keeps the loop of quick polls rolled, and its one branch is mispredicted.
+        if let Some(found) = self.polling.quickly(|| poll(word, current)) {
             return Ok(Some(found));
         }
-        self.slowly(word, current, deadline)
-    }
-
-    /// Polls where an answer is due at any moment.
-    #[inline(always)]
-    fn quickly(&mut self, word: &AtomicU64, current: u64) -> Option<u64> {
-        self.poll_delay.pause();
-        if let Some(found) = poll(word, current) {
-            return Some(found);
-        }
-        for _ in 1..POLLS_QUICK {
-            cpu::spin(TURNS_BETWEEN);
-            if let Some(found) = poll(word, current) {
-                self.poll_delay.was_too_short();
-                return Some(found);
+        let sleeper = &self.sleeper;
+        self.polling.slowly(deadline, move |moment| match moment {
+            Moment::Poll => poll(word, current).map(|found| Ok(Some(found))),
+            Moment::Look if !sleeper.is_closed() => None,
+            Moment::Look => Some(sleeper.sleep(word, current, deadline, false)),
+            Moment::Sleep { shares_cpu } => {
+                Some(sleeper.sleep(word, current, deadline, shares_cpu))
             }
-        }
-        None
+        })
     }
+}
 
+impl Sleeper {
+    /// Sleeps as [`Waiter::for_change`] waits; at first only briefly.
     #[cold]
-    fn slowly(
-        &mut self,
+    fn sleep(
+        &self,
         word: &AtomicU64,
         current: u64,
         deadline: Deadline,
+        mut is_brief: bool,
     ) -> Result<Option<u64>> {
-        let Some(mut polling) = self.policy.begin(deadline) else {
-            let mut found = poll(word, current);
-            if found.is_some()
-                || self.policy.give_way(|| {
-                    found = poll(word, current);
-                    found.is_some()
-                })
-            {
-                return Ok(found);
-            }
-            return self.asleep(word, current, deadline);
-        };
-        while !self.is_closed() {
-            for _ in 0..POLLS_PER_LOOK {
-                if let Some(found) = poll(word, current) {
-                    self.policy.answered(&polling);
-                    return Ok(Some(found));
-                }
-                std::hint::spin_loop();
-            }
-            if !self.policy.goes_on(&mut polling) {
-                break;
-            }
-        }
-        self.poll_delay.begin_anew();
-        let found = self.asleep(word, current, deadline);
-        self.policy.answered(&polling);
-        found
-    }
-
-    #[cold]
-    fn asleep(&self, word: &AtomicU64, current: u64, deadline: Deadline) -> Result<Option<u64>> {
-        let mut is_first = true;
         loop {
             let is_alone = !self.parker.drain();
             let seen = self.parker.look();
@@ -158,7 +109,7 @@ impl Waiter {
             if deadline.has_passed() {
                 return Ok(None);
             }
-            if std::mem::take(&mut is_first) && self.policy.shares_cpu() {
+            if std::mem::take(&mut is_brief) {
                 self.parker.park_briefly(sleep::ASLEEP, deadline);
             } else {
                 self.parker.park(sleep::ASLEEP, seen, deadline);
@@ -189,14 +140,16 @@ fn poll(word: &AtomicU64, current: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::error::ErrorKind;
     use crate::shm::Segment;
     use crate::sys::futex::{self, OWNER_DIED};
     use crate::transport::Side;
+    use crate::transport::wait::cpu_hints::CpuHints;
     use crate::transport::wait::lifeline::End;
+    use crate::transport::wait::poll_policy::PollPolicy;
 
     const SPIN: Duration = Duration::from_micros(50);
 
@@ -212,7 +165,8 @@ mod tests {
         let lifeline = Lifeline::new(End::new());
         segment.words()[4].store(if shares_cpu { cpu::current() } else { 0 }, Ordering::Relaxed);
         let parker = SharedParker::new(view(1), lifeline.clone());
-        let waiter = Waiter::new(parker, view(2), lifeline, spin, cpu_hints);
+        let polling = Polling::new(PollPolicy::new(spin), cpu_hints);
+        let waiter = Waiter::new(parker, view(2), lifeline, polling);
         (segment, waiter)
     }
 
@@ -257,7 +211,7 @@ mod tests {
             [(Duration::MAX, false), (Duration::ZERO, false), (Duration::ZERO, true)]
         {
             let (segment, mut waiter) = waiter(spin, false);
-            let (end, words) = (waiter.lifeline.end().clone(), segment.words());
+            let (end, words) = (waiter.sleeper.lifeline.end().clone(), segment.words());
             let ended = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let start = Instant::now();
@@ -282,8 +236,9 @@ mod tests {
             let (segment, mut waiter) = waiter(spin, false);
             let words = segment.words();
             let holder = segment.view(5..6);
-            waiter.lifeline = waiter.lifeline.clone().with_holders(holder, segment.view(6..7));
-            waiter.parker = SharedParker::new(segment.view(1..2), waiter.lifeline.clone());
+            let sleeper = &mut waiter.sleeper;
+            sleeper.lifeline = sleeper.lifeline.clone().with_holders(holder, segment.view(6..7));
+            sleeper.parker = SharedParker::new(segment.view(1..2), sleeper.lifeline.clone());
             let ended = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(2));

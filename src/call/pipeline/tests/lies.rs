@@ -1,14 +1,12 @@
 //! A peer that writes what no honest peer writes.
-use crate::transport::{End, Lifeline};
+use crate::transport::{End, Lifeline, PollPolicy};
 
 use super::*;
 use crate::error::ErrorKind;
 
 /// What an executor that sends these records does to a caller with two calls under way, numbers 1 and 2.
 fn lie(records: &[(u8, u64, &[u8])]) -> Error {
-    let segment = Arc::new(
-        pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-    );
+    let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
     let caller =
         Caller::new(pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
     let completions = [(); 2].map(|()| submit(&caller, ECHO, b"").expect("submitted"));
@@ -79,9 +77,7 @@ fn a_lie_is_a_violation_with_numbers() {
 #[test]
 fn a_word_that_is_no_record_is_a_violation() {
     for word in [1, 3, 1 << 40, u64::MAX, 7 << 1 | 5 << 36] {
-        let segment = Arc::new(
-            pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-        );
+        let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
         let caller = Caller::new(
             pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0),
             0,
@@ -99,9 +95,7 @@ fn a_word_that_is_no_record_is_a_violation() {
 
 #[test]
 fn a_position_that_lies_is_a_violation() {
-    let segment = Arc::new(
-        pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-    );
+    let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
     let caller =
         Caller::new(pipeline::end(&segment, Side::Controller, &Lifeline::new(End::new()), 0), 0);
     segment.words()[crate::wire::pipeline::CALLS_WORD].store(1 << 50, Ordering::Release);
@@ -116,9 +110,7 @@ fn a_position_that_lies_is_a_violation() {
 fn calls_that_are_no_whole_number_are_a_violation() {
     let kind = crate::ring::Head { kind: Record::Calls as u8, sequence: 1, target: ECHO };
     for payload in [&b""[..], b"short", b"8 bytes.and more", b"8 bytes.and some more"] {
-        let segment = Arc::new(
-            pipeline::create_segment(Duration::from_nanos(crate::limits::SPIN_NS)).expect("memory"),
-        );
+        let segment = Arc::new(pipeline::create_segment(PollPolicy::default()).expect("memory"));
         let cells = Raw(Arc::clone(&segment), crate::wire::pipeline::CALLS_WORD);
         let server =
             Server::new(pipeline::end(&segment, Side::Executor, &Lifeline::new(End::new()), 0));
