@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::counters::Counters;
 use crate::deadline::Deadline;
@@ -40,6 +41,92 @@ pub(crate) trait Handler<T: Transport> {
     #[inline(always)]
     fn ahead(&self, _end: &Endpoint<T>, _deadline: Deadline) -> Result<()> {
         Ok(())
+    }
+}
+
+/// How a call waits for its answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait<'w> {
+    /// When it times out.
+    pub(crate) deadline: Deadline,
+    watch: Option<&'w Watch<'w>>,
+}
+
+/// What looks after a call that takes long, and may end it.
+pub(crate) struct Watch<'w> {
+    /// How long it does not look.
+    every: Duration,
+    ask: &'w dyn Fn() -> Result<()>,
+    /// Ends the session at the other side.
+    cancel: &'w dyn Fn(&Error),
+    /// Why it has ended the call.
+    why: RefCell<Option<Error>>,
+}
+
+/// The wait that ends with the answer or the session. It is a type, so that a call that has it is compiled without a deadline and a
+/// watch.
+#[derive(Clone, Copy)]
+pub(crate) struct ToSessionEnd;
+
+impl From<ToSessionEnd> for Wait<'_> {
+    #[inline(always)]
+    fn from(_: ToSessionEnd) -> Self {
+        Deadline::SESSION_END.into()
+    }
+}
+
+impl From<Deadline> for Wait<'_> {
+    #[inline(always)]
+    fn from(deadline: Deadline) -> Self {
+        Self { deadline, watch: None }
+    }
+}
+
+impl<'w> From<&'w Watch<'w>> for Wait<'w> {
+    /// A wait that ends with the answer, the session or an error of the watch.
+    fn from(watch: &'w Watch<'w>) -> Self {
+        Self { deadline: Deadline::SESSION_END, watch: Some(watch) }
+    }
+}
+
+impl Wait<'_> {
+    /// When to look first.
+    #[inline(always)]
+    fn look(&self) -> Deadline {
+        self.watch.map_or(self.deadline, |watch| Deadline::after(watch.every))
+    }
+
+    /// When to look next. `None` when the wait has timed out.
+    #[cold]
+    fn look_again(&self) -> Option<Deadline> {
+        self.watch.map(Watch::look)
+    }
+
+    /// Why the watch has ended the call, if it has.
+    #[inline(always)]
+    pub(crate) fn cancelled(&self) -> Option<Error> {
+        self.watch.and_then(|watch| watch.why.take())
+    }
+}
+
+impl<'w> Watch<'w> {
+    /// A watch that is asked at the end of each time `every` in which no answer has come. If that is an error, it is the call's, and
+    /// `cancel` ends the session at the other side.
+    pub(crate) fn new(
+        every: Duration,
+        ask: &'w dyn Fn() -> Result<()>,
+        cancel: &'w dyn Fn(&Error),
+    ) -> Self {
+        Self { every, ask, cancel, why: RefCell::default() }
+    }
+
+    /// Asks, and says when to look next.
+    fn look(&self) -> Deadline {
+        let Err(error) = (self.ask)() else { return Deadline::after(self.every) };
+        (self.cancel)(&error);
+        self.why.replace(Some(error));
+        // The end of the session ends the wait.
+        Deadline::SESSION_END
     }
 }
 
@@ -117,68 +204,39 @@ impl<T: Transport> Endpoint<T> {
         }
     }
 
-    /// Calls `target`, waits for the answer and appends it to `result`. Meanwhile serves calls that come back with `handler`.
+    /// Calls `target`, waits for the answer and returns what `take` makes of it. Meanwhile serves calls that come back with
+    /// `handler`.
     ///
     /// # Errors
     ///
-    /// | question | cause |
+    /// | error | means |
     /// |---|---|
-    /// | `ErrorKind::Remote` | the other side answered this failure out of band |
+    /// | `ErrorKind::Remote` | the other side's code failed; the endpoint can be used |
     /// | `ErrorKind::Timeout`, and it is still [busy](Endpoint::is_busy) | no answer by the deadline: call only [`Endpoint::finish`] |
     /// | `ErrorKind::Timeout` otherwise | the call was not sent as a whole by the deadline |
     /// | `ErrorKind::Exhausted` | calls are nested [`CALL_DEPTH_MAX`] deep, or the arguments are too long |
     /// | any other | the session is over, for this reason |
     #[inline(always)]
-    pub(crate) fn call(
+    pub(crate) fn call<'w, R>(
         &self,
         handler: &impl Handler<T>,
-        deadline: Deadline,
+        wait: impl Into<Wait<'w>>,
         target: u64,
         args: &[u8],
-        result: &mut Vec<u8>,
-    ) -> Result<()> {
-        self.call_taking(handler, deadline, target, args, |message| message.append_to(result))
-    }
-
-    /// As [`Endpoint::call`]; returns what `take` makes of the answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::call`].
-    #[inline(always)]
-    pub(crate) fn call_taking<R>(
-        &self,
-        handler: &impl Handler<T>,
-        deadline: Deadline,
-        target: u64,
-        args: &[u8],
-        take: impl FnOnce(&Incoming) -> R,
-    ) -> Result<R> {
-        self.call_watched(handler, deadline, deadline, target, args, || None, take)
-    }
-
-    /// As [`Endpoint::call_taking`]. While there is no answer, `again` is asked at `look`, and then at each moment that it returns. The
-    /// wait ends as if a deadline had passed when it returns none.
-    ///
-    /// # Errors
-    ///
-    /// As [`Endpoint::call`].
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "a call, and the two moments of its wait")]
-    pub(crate) fn call_watched<R>(
-        &self,
-        handler: &impl Handler<T>,
-        deadline: Deadline,
-        look: Deadline,
-        target: u64,
-        args: &[u8],
-        again: impl FnMut() -> Option<Deadline>,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
         if !self.counters.enter() {
             return Err(Error::exhausted(too_deep()));
         }
-        let outcome = self.call_inside(handler, deadline, look, target, args, again, take);
+        let wait = wait.into();
+        let outcome = self.send(handler, wait.deadline, target, args).and_then(|mark| {
+            let outcome = self.outcome(handler, wait, take);
+            // A late call still has its arguments.
+            if outcome.is_ok() || !self.is_late.get() {
+                self.transport.borrow_mut().release(mark);
+            }
+            outcome
+        });
         // A late call is still under way.
         if outcome.is_ok() || !self.is_late.get() {
             self.counters.leave();
@@ -186,38 +244,27 @@ impl<T: Transport> Endpoint<T> {
         outcome
     }
 
+    /// Sends a call. Returns how much memory was in use for payloads before.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "a call, and the two moments of its wait")]
-    fn call_inside<R>(
+    fn send(
         &self,
         handler: &impl Handler<T>,
         deadline: Deadline,
-        look: Deadline,
         target: u64,
         args: &[u8],
-        again: impl FnMut() -> Option<Deadline>,
-        take: impl FnOnce(&Incoming) -> R,
-    ) -> Result<R> {
+    ) -> Result<usize> {
         handler.ahead(self, deadline)?;
-        let mark = {
-            let Ok(mut transport) = self.transport.try_borrow_mut() else {
-                return Err(interrupted());
-            };
-            self.counters.next_call();
-            self.counters.count_round_trip();
-            let mark = transport.mark();
-            if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
-                let is_nothing_sent = error.kind() == ErrorKind::Timeout && !transport.is_cut_off();
-                return Err(if is_nothing_sent { error } else { self.not_sent(error) });
-            }
-            mark
+        let Ok(mut transport) = self.transport.try_borrow_mut() else {
+            return Err(interrupted());
         };
-        let outcome = self.outcome(handler, deadline, look, again, take);
-        // A late call still has its arguments.
-        if outcome.is_ok() || !self.is_late.get() {
-            self.transport.borrow_mut().release(mark);
+        self.counters.next_call();
+        self.counters.count_round_trip();
+        let mark = transport.mark();
+        if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
+            let is_nothing_sent = error.kind() == ErrorKind::Timeout && !transport.is_cut_off();
+            return Err(if is_nothing_sent { error } else { self.not_sent(error) });
         }
-        outcome
+        Ok(mark)
     }
 
     /// Ends the endpoint after a message that was not sent as a whole, unless nothing of it was sent.
@@ -234,7 +281,7 @@ impl<T: Transport> Endpoint<T> {
     /// As [`Endpoint::call`]. When the answer has not come by this deadline either, this may be called again.
     pub(crate) fn finish(&self, handler: &impl Handler<T>, deadline: Deadline) -> Result<()> {
         self.is_late.set(false);
-        let outcome = self.outcome(handler, deadline, deadline, || None, |_| ());
+        let outcome = self.outcome(handler, deadline.into(), |_| ());
         if self.is_late.get() {
             return outcome;
         }
@@ -248,14 +295,13 @@ impl<T: Transport> Endpoint<T> {
     fn outcome<R>(
         &self,
         handler: &impl Handler<T>,
-        deadline: Deadline,
-        mut look: Deadline,
-        mut again: impl FnMut() -> Option<Deadline>,
+        wait: Wait<'_>,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
+        let mut look = wait.look();
         let mut message = Incoming::new();
         loop {
-            // Not in the match: `again` may run code that looks at the transport.
+            // Not in the match: a watch may run code that looks at the transport.
             let received = self.transport.borrow_mut().receive(look, &mut message);
             match received {
                 Ok(true) if message.kind == Kind::Result => {
@@ -264,7 +310,7 @@ impl<T: Transport> Endpoint<T> {
                 }
                 Ok(true) => {}
                 Ok(false) => {
-                    if let Some(next) = again() {
+                    if let Some(next) = wait.look_again() {
                         look = next;
                         continue;
                     }
@@ -276,7 +322,7 @@ impl<T: Transport> Endpoint<T> {
                     break Err(error);
                 }
             }
-            if let Err(error) = self.serve_meanwhile(handler, deadline, &message) {
+            if let Err(error) = self.serve_meanwhile(handler, wait.deadline, &message) {
                 break Err(error);
             }
         }

@@ -32,7 +32,9 @@ mod tests;
 pub(crate) mod typed;
 
 pub(crate) use contract::other_names::OTHER_NAMES;
-pub(crate) use endpoint::{Endpoint, Handler, LaneEnd};
+pub(crate) use endpoint::{Endpoint, Handler, LaneEnd, Wait};
+#[cfg(not(model))]
+pub(crate) use endpoint::{ToSessionEnd, Watch};
 #[cfg(not(model))]
 pub(crate) use grace_period::GracePeriod;
 pub(crate) use lanes::{Lanes, Opened};

@@ -133,12 +133,13 @@ impl Handler<Lane> for Handlers {
         &self,
         _target: u64,
         args: Payload<'_>,
-        mut result: Vec<u8>,
+        _: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
-        let call =
-            |end: &LaneEnd| end.call(self, Deadline::SESSION_END, LEAF, &args.bytes(), &mut result);
+        let call = |end: &LaneEnd| {
+            end.call(self, Deadline::SESSION_END, LEAF, &args.bytes(), Incoming::to_vec)
+        };
         let outcome = self.0.lanes.with(|| self.0.open(), call);
-        outcome.map(|()| result).map_err(|error| error.to_string())
+        outcome.map_err(|error| error.to_string())
     }
 
     fn ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
@@ -149,8 +150,8 @@ impl Handler<Lane> for Handlers {
 /// What one thread of the controller does.
 fn call(world: &Arc<World>, number: u8, outcomes: &OutcomeCounters) {
     let handlers = Handlers(Arc::clone(world));
-    let note = |outcome: Result<()>, result: &[u8], expected: &[u8]| match outcome {
-        Ok(()) => {
+    let note = |outcome: Result<Vec<u8>>, expected: &[u8]| match outcome {
+        Ok(result) => {
             assert_eq!(result, expected);
             count(&outcomes.results);
         }
@@ -163,23 +164,21 @@ fn call(world: &Arc<World>, number: u8, outcomes: &OutcomeCounters) {
         }
     };
     world.lanes.posts.push(POSTED + u64::from(number), Vec::new());
-    let mut result = Vec::new();
     let outcome = world.lanes.with(
         || world.open(),
-        |end| end.call(&handlers, Deadline::SESSION_END, BACK, &[number], &mut result),
+        |end| end.call(&handlers, Deadline::SESSION_END, BACK, &[number], Incoming::to_vec),
     );
-    note(outcome, &result, &[number, 7, 7]);
-    let mut result = Vec::new();
+    note(outcome, &[number, 7, 7]);
     let outcome = world.lanes.with_idle(
         Deadline::SESSION_END,
         || world.open(),
-        |end| end.call(&handlers, Deadline::now(), LEAF, &[number], &mut result),
+        |end| end.call(&handlers, Deadline::now(), LEAF, &[number], Incoming::to_vec),
         |end| {
             let handlers = handlers.clone();
             world.start(move || handlers.0.lanes.finish(end, &handlers));
         },
     );
-    note(outcome, &result, &[number, 7]);
+    note(outcome, &[number, 7]);
 }
 
 /// Runs a session. If `dies`, the executor ends at any moment, and two threads close the lanes.

@@ -22,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result, panicked};
 use crate::limits::{END_TIMEOUT, START_TIMEOUT};
 use crate::origin::Origin;
 use crate::sps::{self, Status};
-use crate::transport::{Connection, Payload, Side, Token};
+use crate::transport::{Connection, Incoming, Payload, Side, Token};
 
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns a client; its calls nest.
 /// Dropping it ends the connection.
@@ -146,7 +146,7 @@ impl Client {
     /// The function's own error ([`ErrorKind::Remote`]), or the reason why the connection is over. An executor
     /// that knows only LLVM's opcodes cannot report the function's error; the result is empty then.
     pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
-        self.call_by(Deadline::SESSION_END, function, args)
+        self.round_trip(Deadline::SESSION_END, function, args)
     }
 
     /// The same, for at most `timeout`. A call that times out still runs, and the next call waits for its end.
@@ -168,7 +168,7 @@ impl Client {
         if self.end.is_busy() && !self.late.get() {
             return Err(Error::invalid("a call inside of another one cannot have a timeout"));
         }
-        self.call_by(Deadline::after(timeout), function, args)
+        self.round_trip(Deadline::after(timeout), function, args)
     }
 
     /// Serves calls of the executor while no call of this client is under way. Waits up to `timeout` for a call, serves it and
@@ -188,7 +188,7 @@ impl Client {
             let time = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
             // The executor answers after the time; it may take as much longer as any peer may take to end.
             let deadline = Deadline::after(timeout.saturating_add(END_TIMEOUT));
-            return sps::from_bytes(&self.call_by(deadline, attend, &sps::to_bytes(&time))?);
+            return sps::from_bytes(&self.round_trip(deadline, attend, &sps::to_bytes(&time))?);
         }
         self.finish_late(Deadline::after(timeout))?;
         let mut calls = 0;
@@ -224,14 +224,18 @@ impl Client {
         }
     }
 
-    fn call_by(&self, deadline: Deadline, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+    fn round_trip(
+        &self,
+        deadline: Deadline,
+        function: ExecutorAddr,
+        args: &[u8],
+    ) -> Result<Vec<u8>> {
         self.origin.check()?;
         if self.end.is_over() {
             return Err(Error::disconnected("the connection ended before this call"));
         }
         self.finish_late(deadline)?;
-        let mut result = Vec::new();
-        let outcome = self.end.call(self, deadline, function.get(), args, &mut result);
+        let outcome = self.end.call(self, deadline, function.get(), args, Incoming::to_vec);
         match &outcome {
             Err(error) if error.kind() == ErrorKind::Timeout && self.end.is_busy() => {
                 self.late.set(true)
@@ -240,7 +244,7 @@ impl Client {
             Err(error) if error.is_disconnected() => self.is_over.set(true),
             _ => {}
         }
-        outcome.map(|()| result)
+        outcome
     }
 }
 
@@ -274,7 +278,7 @@ impl Peer for Client {
         self.symbol(name).ok_or_else(missing)
     }
 
-    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+    fn round_trip(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
         self.call(function, args)
     }
 

@@ -82,7 +82,7 @@ impl Process {
 
 impl ProcessInfo {
     pub(super) fn ask(peer: &dyn Peer) -> Result<Self> {
-        let (triple, page_bytes, features) = peer.call::<contract::ProcessInfo>(&())?;
+        let (triple, page_bytes, features) = peer.ask::<contract::ProcessInfo>(&())?;
         let names = features.split(',').filter_map(|feature| feature.strip_prefix('+'));
         let cpu_features = names.map(str::to_owned).collect();
         Ok(Self { triple, page_bytes, cpu_features })

@@ -18,7 +18,7 @@ use crate::call::contract::{
     THREAD_DESCRIPTOR,
 };
 use crate::call::pipeline::Caller;
-use crate::call::{GracePeriod, LaneEnd};
+use crate::call::{GracePeriod, LaneEnd, Wait};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::{ABANDONED_TIMEOUT, END_TIMEOUT, PAGE_BYTES};
@@ -281,24 +281,12 @@ impl Remote {
     }
 
     /// Calls a function of the contract.
-    pub(crate) fn call<C: Contract>(&self, args: &C::Args) -> Result<C::Ret> {
+    pub(crate) fn ask<C: Contract>(&self, args: &C::Args, deadline: Deadline) -> Result<C::Ret> {
         let args = sps::to_bytes(args);
-        self.call_taking(self.function::<C>()?, &args, |result| {
-            decode::<C>(&result.payload().bytes())
+        self.round_trip(self.function::<C>()?, &args, deadline, |result| {
+            let result = sps::from_bytes(&result.payload().bytes());
+            result.map_err(|error| error.during(format_args!("result of {}", C::NAME)))
         })?
-    }
-
-    /// The same, up to the deadline.
-    pub(crate) fn call_by<C: Contract>(
-        &self,
-        args: &C::Args,
-        deadline: Deadline,
-    ) -> Result<C::Ret> {
-        if deadline == Deadline::SESSION_END {
-            return self.call::<C>(args);
-        }
-        let result = self.call_wrapper_by(self.function::<C>()?, &sps::to_bytes(args), deadline)?;
-        decode::<C>(&result)
     }
 
     /// Sends a call of a function of the contract ahead of the next call.
@@ -308,61 +296,30 @@ impl Remote {
         Ok(())
     }
 
-    /// Calls a wrapper function, and returns what `take` makes of its result.
-    #[inline]
-    pub(crate) fn call_taking<R>(
+    /// Calls a wrapper function, and returns what `take` makes of its result. A call with a deadline has a lane of its own, which its
+    /// late answer does not hold up.
+    #[inline(always)]
+    pub(crate) fn round_trip<'w, R>(
         &self,
         function: ExecutorAddr,
         args: &[u8],
+        wait: impl Into<Wait<'w>> + Copy,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
-        let callbacks = &**self.opener.callbacks();
-        let outcome = self.opener.lanes().with(
-            || self.opener.open(Deadline::SESSION_END),
-            |end| end.call_taking(callbacks, Deadline::SESSION_END, function.get(), args, take),
-        );
-        outcome.map_err(|error| self.explain(error, Deadline::SESSION_END))
-    }
-
-    /// As [`call_taking`](Remote::call_taking). While there is no answer, `again` is asked at `look`, and then at each moment that it
-    /// returns. It always returns one.
-    pub(crate) fn call_watched<R>(
-        &self,
-        function: ExecutorAddr,
-        args: &[u8],
-        look: Deadline,
-        again: &mut dyn FnMut() -> Deadline,
-        take: impl FnOnce(&Incoming) -> R,
-    ) -> Result<R> {
-        let callbacks = &**self.opener.callbacks();
-        let (function, end_of_session) = (function.get(), Deadline::SESSION_END);
-        let outcome = self.opener.lanes().with(
-            || self.opener.open(end_of_session),
-            |end| {
-                let again = || Some(again());
-                end.call_watched(callbacks, end_of_session, look, function, args, again, take)
-            },
-        );
-        outcome.map_err(|error| self.explain(error, end_of_session))
-    }
-
-    /// Calls a wrapper function and waits for its result up to the deadline.
-    pub(crate) fn call_wrapper_by(
-        &self,
-        function: ExecutorAddr,
-        args: &[u8],
-        deadline: Deadline,
-    ) -> Result<Vec<u8>> {
-        let callbacks = &**self.opener.callbacks();
-        let mut result = Vec::new();
-        let outcome = self.opener.lanes().with_idle(
-            deadline,
-            || self.opener.open(deadline),
-            |end| end.call(callbacks, deadline, function.get(), args, &mut result),
-            |end| finish_later(Arc::clone(&self.opener), end),
-        );
-        outcome.map_err(|error| self.explain(error, deadline))?;
-        Ok(result)
+        let (lanes, callbacks) = (self.opener.lanes(), &**self.opener.callbacks());
+        let deadline = wait.into().deadline;
+        let open = || self.opener.open(deadline);
+        let call = |end: &LaneEnd| end.call(callbacks, wait, function.get(), args, take);
+        let outcome = if deadline == Deadline::SESSION_END {
+            lanes.with(open, call)
+        } else {
+            let late = |end| finish_later(Arc::clone(&self.opener), end);
+            lanes.with_idle(deadline, open, call, late)
+        };
+        match wait.into().cancelled() {
+            Some(why) => Err(why),
+            None => outcome.map_err(|error| self.explain(error, deadline)),
+        }
     }
 
     /// Opens a pipeline.
@@ -391,7 +348,7 @@ impl Remote {
         lanes.origin().check()?;
         while !lanes.posts.are_settled() {
             // This call goes behind the posted ones.
-            self.call::<ProcessInfo>(&())?;
+            self.ask::<ProcessInfo>(&(), Deadline::SESSION_END)?;
             lanes.posts.look();
         }
         Ok(lanes.code_epoch())
@@ -549,10 +506,6 @@ impl Drop for Remote {
         }
         self.opener.lanes().end_own();
     }
-}
-
-fn decode<C: Contract>(result: &[u8]) -> Result<C::Ret> {
-    sps::from_bytes(result).map_err(|error| error.during(format_args!("result of {}", C::NAME)))
 }
 
 /// Starts a thread that waits for the answer of a call that timed out.

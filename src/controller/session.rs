@@ -2,7 +2,6 @@
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use super::linker::lazy_functions::LazyFunctions;
 use super::linker::linking::{Linker, Shared};
@@ -16,9 +15,9 @@ use super::process::pipelines::OwnPipelines;
 use super::process::supervisor::Process as Supervised;
 use super::published::{Publication, Shown};
 use super::remote::Remote;
-use crate::call::GracePeriod;
 use crate::call::contract::{Placement, ProcessExit, Remote as Contract};
 use crate::call::pipeline::Caller;
+use crate::call::{GracePeriod, ToSessionEnd, Wait};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sync::{Ordering, fence};
@@ -206,7 +205,7 @@ impl Process {
         args: &[u8],
         result: &mut Vec<u8>,
     ) -> Result<()> {
-        self.session.call_taking(function, args, |message| message.append_to(result))
+        self.session.call(function, args, ToSessionEnd, |message| message.append_to(result))
     }
 
     /// Registers a handler, which linked code calls with `farcall_call_controller(tag, data, size)`. It receives the bytes of
@@ -268,7 +267,7 @@ impl Process {
     /// When the process died otherwise ([`Error::death`] says how), or does not end. When its status is unknown, because
     /// another part of this process collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
-        exit_status(self.session.remote().call::<ProcessExit>(&(status,)))
+        exit_status(self.session.remote().ask::<ProcessExit>(&(status,), Deadline::SESSION_END))
     }
 
     /// Allows code on the stacks of the executor's main thread and of threads that start from now on. Links of objects that need
@@ -379,58 +378,29 @@ impl Session {
         outcome
     }
 
-    /// Calls a wrapper function, and returns what `take` makes of its result. Then removes old code that is unused.
-    #[inline]
-    pub(crate) fn call_taking<R>(
+    /// Calls a wrapper function, and returns what `take` makes of its result. Then removes old code that is unused, unless the call
+    /// has a deadline: to remove it may call the executor, too.
+    #[inline(always)]
+    pub(crate) fn call<'w, R>(
         &self,
         function: ExecutorAddr,
         args: &[u8],
+        wait: impl Into<Wait<'w>> + Copy,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
-        let outcome = self.counted(|| self.remote().call_taking(function, args, take));
-        if self.retired.waits() {
-            self.retired.remove_unused(&self.linker);
+        let outcome = self.counted(|| self.remote().round_trip(function, args, wait, take));
+        if wait.into().deadline == Deadline::SESSION_END {
+            self.remove_retired();
         }
         outcome
     }
 
-    /// As [`call_taking`](Session::call_taking). Asks `watch` at the end of each time `every` in which no result has come. If that is an
-    /// error, it is the call's, and the executor is killed.
-    pub(crate) fn call_watched<R>(
-        &self,
-        function: ExecutorAddr,
-        args: &[u8],
-        every: Duration,
-        watch: &mut dyn FnMut() -> Result<()>,
-        take: impl FnOnce(&Incoming) -> R,
-    ) -> Result<R> {
-        let mut stopped = None;
-        let mut again = || match watch() {
-            Ok(()) => Deadline::after(every),
-            Err(error) => {
-                stopped = Some(error);
-                self.remote().supervisor().process().kill();
-                // The end of the process ends the wait.
-                Deadline::SESSION_END
-            }
-        };
-        let look = Deadline::after(every);
-        let remote = self.remote();
-        let outcome = self.counted(|| remote.call_watched(function, args, look, &mut again, take));
+    /// Removes old code that is unused.
+    #[inline]
+    fn remove_retired(&self) {
         if self.retired.waits() {
             self.retired.remove_unused(&self.linker);
         }
-        stopped.map_or(outcome, Err)
-    }
-
-    /// The same up to the deadline. Calls without a deadline remove unused old code: removing it may call the executor, too.
-    pub(crate) fn call_by(
-        &self,
-        function: ExecutorAddr,
-        args: &[u8],
-        deadline: Deadline,
-    ) -> Result<Vec<u8>> {
-        self.counted(|| self.remote().call_wrapper_by(function, args, deadline))
     }
 
     /// The pipeline of functions that were given none. It is opened when it is needed first, after it has ended, and when a call that
@@ -450,10 +420,8 @@ impl Session {
 
     /// Calls a function of the contract that runs code of the program.
     pub(crate) fn run<C: Contract>(&self, args: &C::Args) -> Result<C::Ret> {
-        let outcome = self.remote().call::<C>(args);
-        if self.retired.waits() {
-            self.retired.remove_unused(&self.linker);
-        }
+        let outcome = self.remote().ask::<C>(args, Deadline::SESSION_END);
+        self.remove_retired();
         outcome
     }
 

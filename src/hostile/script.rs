@@ -17,7 +17,7 @@ use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::shm::Segment;
 use crate::sps::Status;
 use crate::sync::hostile::{answer_for, be_honest};
-use crate::transport::{Lane, Payload, Settled, Side, Transport};
+use crate::transport::{Incoming, Lane, Payload, Settled, Side, Transport};
 use crate::wire::layout;
 
 /// Levels that calls nest to.
@@ -139,19 +139,18 @@ impl<T: Tried> Controller<T> {
 
     /// Makes a call. Its result must be what the peer has sent.
     fn call(&self, deadline: Deadline, args: &[u8]) -> Result<()> {
-        let mut result = Vec::new();
-        let outcome = self.end.call(self, deadline, 7, args, &mut result);
+        let outcome = self.end.call(self, deadline, 7, args, Incoming::to_vec);
         match &outcome {
-            Ok(()) => {
+            Ok(result) => {
                 self.results.set(self.results.get() + 1);
-                self.peer.check(&result);
+                self.peer.check(result);
             }
             Err(error) if error.kind() == ErrorKind::Remote => {
                 self.failures.set(self.failures.get() + 1)
             }
             Err(_) => {}
         }
-        outcome
+        outcome.map(drop)
     }
 
     /// Posts a few calls, and perhaps waits until they have run.

@@ -80,6 +80,11 @@ impl Incoming {
         }
     }
 
+    /// A copy of the bytes.
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        self.payload().bytes().into_owned()
+    }
+
     /// The bytes of the message.
     #[inline(always)]
     pub(crate) fn payload(&self) -> Payload<'_> {

@@ -18,10 +18,8 @@ impl Handler<Lane> for CallsBack<'_> {
 
     fn handle(&self, _: u64, _: Payload<'_>, spare: Vec<u8>) -> Result<Vec<u8>, String> {
         self.1.close();
-        let error = self
-            .0
-            .call(self, Deadline::SESSION_END, 2, &[], &mut Vec::new())
-            .expect_err("it is over");
+        let outcome = self.0.call(self, Deadline::SESSION_END, 2, &[], |_| ());
+        let error = outcome.expect_err("it is over");
         assert!(error.is_disconnected(), "{error}");
         // As a handler does that does not need the result.
         Ok(spare)

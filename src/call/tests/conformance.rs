@@ -15,8 +15,8 @@ use crate::deadline::Deadline;
 use crate::error::{ErrorKind, Result};
 use crate::limits::{CHUNK_BYTES_MAX, RING_LINES};
 use crate::sps::Status;
-use crate::transport::Payload;
 use crate::transport::Transport;
+use crate::transport::{Incoming, Payload};
 
 /// A transport under test.
 pub(super) trait Ways {
@@ -60,8 +60,7 @@ fn nobody(target: u64, _: &[u8]) -> Answer {
 }
 
 fn call<T: Transport>(end: &Endpoint<T>, target: u64, args: &[u8]) -> Result<Vec<u8>> {
-    let mut result = Vec::new();
-    end.call(&By(nobody), Deadline::SESSION_END, target, args, &mut result).map(|()| result)
+    end.call(&By(nobody), Deadline::SESSION_END, target, args, Incoming::to_vec)
 }
 
 /// Runs `body` against an executor end that echoes; returns the targets that ran.
@@ -158,9 +157,9 @@ fn what_is_posted_may_call_back_and_still_runs_first<W: Ways>() {
             expected.extend([5, 6, 6 + 1000, 5 + 1000]);
         }
         for bytes in [8, 3000] {
-            let (mut result, args) = (Vec::new(), pattern(bytes));
-            ours.call(&handler, Deadline::SESSION_END, 1, &args, &mut result).expect("a result");
-            assert_eq!(result, args);
+            let args = pattern(bytes);
+            let result = ours.call(&handler, Deadline::SESSION_END, 1, &args, Incoming::to_vec);
+            assert_eq!(result.expect("a result"), args);
             expected.extend([1, 1001]);
         }
     }
@@ -182,11 +181,9 @@ impl<T: Transport> Handler<T> for Nested<T> {
     fn handle(&self, target: u64, args: Payload<'_>, _: Vec<u8>) -> Answer {
         self.ran.borrow_mut().push(target);
         if let Some((_, inner)) = self.calls.filter(|(outer, _)| *outer == target) {
-            let mut result = Vec::new();
-            let called =
-                self.end.call(self, Deadline::SESSION_END, inner, &args.bytes(), &mut result);
-            called.map_err(|error| error.to_string())?;
-            assert!(result == *args.bytes());
+            let (end, forever) = (&self.end, Deadline::SESSION_END);
+            let result = end.call(self, forever, inner, &args.bytes(), Incoming::to_vec);
+            assert!(result.map_err(|error| error.to_string())? == *args.bytes());
         }
         self.ran.borrow_mut().push(target + 1000);
         Ok(args.bytes().into_owned())
@@ -223,7 +220,7 @@ impl<T: Transport> Handler<T> for Nest<'_, T> {
         &self,
         left: u64,
         args: Payload<'_>,
-        mut result: Vec<u8>,
+        _: Vec<u8>,
     ) -> std::result::Result<Vec<u8>, String> {
         let args = args.bytes();
         self.1.set(self.1.get() + 1);
@@ -231,8 +228,8 @@ impl<T: Transport> Handler<T> for Nest<'_, T> {
             return Err(format!("the bottom, with {} bytes", args.len()));
         }
         let longer = [&args, &[1; 100][..]].concat();
-        let outcome = self.0.call(self, Deadline::SESSION_END, left - 1, &longer, &mut result);
-        outcome.map(|()| result).map_err(|error| format!("{left} {error}"))
+        let outcome = self.0.call(self, Deadline::SESSION_END, left - 1, &longer, Incoming::to_vec);
+        outcome.map_err(|error| format!("{left} {error}"))
     }
 }
 
@@ -251,7 +248,7 @@ fn calls_nest_both_ways<W: Ways>() {
     ours.receive_setup(Deadline::SESSION_END).expect("setup");
     let nest = Nest(&ours, Cell::new(0));
     for _ in 0..ROUNDS {
-        let outcome = ours.call(&nest, Deadline::SESSION_END, DEPTH, &[], &mut Vec::new());
+        let outcome = ours.call(&nest, Deadline::SESSION_END, DEPTH, &[], |_| ());
         let message = outcome.expect_err("the bottom fails").to_string();
         assert!(message.starts_with("50 49 48 ") && message.ends_with("bottom, with 5000 bytes"));
     }
@@ -265,18 +262,18 @@ fn a_call_that_timed_out_can_be_finished<W: Ways>() {
     let ran = with_echo::<W>(|end| {
         let begun = Instant::now();
         let deadline = Deadline::after(Duration::from_millis(20));
-        let mut result = Vec::new();
-        let error = end.call(&By(nobody), deadline, 3, b"late", &mut result).expect_err("no time");
+        let late = end.call(&By(nobody), deadline, 3, b"late", |_| panic!("there is no result"));
+        let error = late.expect_err("no time");
         assert!(error.kind() == ErrorKind::Timeout && !error.is_disconnected(), "{error}");
         let waited = begun.elapsed();
         assert!(waited >= Duration::from_millis(20) && waited < SLOW, "{waited:?}");
         end.finish(&By(nobody), Deadline::SESSION_END).expect("the late result");
-        assert!(begun.elapsed() >= SLOW && result.is_empty());
+        assert!(begun.elapsed() >= SLOW);
         assert_eq!(call(end, 1, b"next").expect("goes on")[..], *b"next");
         // In good time, and over at once.
         let deadline = Deadline::after(Duration::from_secs(60));
-        end.call(&By(nobody), deadline, 1, b"quick", &mut result).expect("in time");
-        assert_eq!(result, b"quick");
+        let result = end.call(&By(nobody), deadline, 1, b"quick", Incoming::to_vec);
+        assert_eq!(result.expect("in time"), b"quick");
     });
     assert_eq!(ran, [3, 1, 1]);
 }
@@ -334,7 +331,7 @@ where
         while outcome.is_ok() {
             done += 1;
             assert!(done < 10, "the peer has vanished");
-            outcome = ours.call(&echoing(&ran), Deadline::SESSION_END, 1, b"text", &mut Vec::new());
+            outcome = ours.call(&echoing(&ran), Deadline::SESSION_END, 1, b"text", |_| ());
         }
         let error = outcome.expect_err("checked above");
         assert!(
@@ -378,7 +375,7 @@ fn numbers_go_round<W: Ways>() {
     ours.receive_setup(Deadline::SESSION_END).expect("setup");
     let nest = Nest(&ours, Cell::new(0));
     for depth in [1, 2, 3, 40, 41, 40, 7] {
-        let outcome = ours.call(&nest, Deadline::SESSION_END, depth, &[], &mut Vec::new());
+        let outcome = ours.call(&nest, Deadline::SESSION_END, depth, &[], |_| ());
         assert!(outcome.expect_err("the bottom fails").kind() == ErrorKind::Remote);
     }
     ours.hang_up(Status(Ok(())), Deadline::SESSION_END).expect("sent");

@@ -20,8 +20,7 @@ impl Interrupted {
     /// What a signal handler does when it calls.
     fn interrupt(&self) {
         let end = self.end.upgrade().expect("it is in use");
-        let outcome =
-            end.call(&By(echo), Deadline::SESSION_END, 1, b"from a handler", &mut Vec::new());
+        let outcome = end.call(&By(echo), Deadline::SESSION_END, 1, b"from a handler", |_| ());
         self.errors.borrow_mut().push(outcome.expect_err("the thread is inside of a call"));
     }
 }
@@ -56,7 +55,7 @@ fn a_call_that_interrupts_another_one_is_an_error_of_its_own() {
     });
     for calls in 1..=3 {
         end.post(1, b"posted", Deadline::SESSION_END).expect("sent ahead");
-        end.call(&By(echo), Deadline::SESSION_END, 1, b"a call", &mut Vec::new()).expect("goes on");
+        end.call(&By(echo), Deadline::SESSION_END, 1, b"a call", |_| ()).expect("goes on");
         assert!(!end.is_busy(), "the call is over");
         assert_eq!(errors.borrow().len(), 3 * calls);
     }

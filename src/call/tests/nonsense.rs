@@ -12,7 +12,7 @@ use crate::call::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::sps::Status;
-use crate::transport::Connection;
+use crate::transport::{Connection, Incoming};
 
 /// A frame, assembled here and not by the code under test.
 fn frame(opcode: u64, sequence: u64, tag: u64, payload: &[u8]) -> Vec<u8> {
@@ -39,15 +39,11 @@ fn pair() -> (Endpoint<Connection>, UnixStream) {
 fn converse(end: &Endpoint<Connection>) -> Result<Vec<Vec<u8>>> {
     let mut results = vec![end.receive_setup(Deadline::SESSION_END)?];
     for target in 1..=3 {
-        let mut result = Vec::new();
-        match end.call(&By(echo), Deadline::SESSION_END, target, b"arguments", &mut result) {
+        match end.call(&By(echo), Deadline::SESSION_END, target, b"arguments", Incoming::to_vec) {
             Err(error) if error.kind() == ErrorKind::Remote => {
                 results.push(error.to_string().into_bytes())
             }
-            outcome => {
-                outcome?;
-                results.push(result);
-            }
+            outcome => results.push(outcome?),
         }
     }
     Ok(results)
@@ -131,13 +127,11 @@ fn answers_that_come_before_their_turn_wait_for_it() {
     peer.write_all(&bytes.concat()).expect("room");
     // Calls once more inside of a call.
     let nest = By(|_, _: &[u8]| {
-        let mut result = Vec::new();
-        let inner = end.call(&By(echo), Deadline::SESSION_END, 20, &[], &mut result);
-        inner.map(|()| result).map_err(|error| error.to_string())
+        let inner = end.call(&By(echo), Deadline::SESSION_END, 20, &[], Incoming::to_vec);
+        inner.map_err(|error| error.to_string())
     });
-    let mut result = Vec::new();
-    end.call(&nest, Deadline::SESSION_END, 10, &[], &mut result).expect("a result");
-    assert_eq!(result, b"outer");
+    let result = end.call(&nest, Deadline::SESSION_END, 10, &[], Incoming::to_vec);
+    assert_eq!(result.expect("a result"), b"outer");
     let written: Vec<_> = (0..3).map(|_| read_frame(&mut peer)).collect();
     assert_eq!(written[2], (2, 5, 0, b"inner".to_vec()));
 }
@@ -150,9 +144,8 @@ fn calls_are_numbered_round_the_end_and_never_0() {
     let answers = numbers.map(|number| frame(2, number, 0, &number.to_le_bytes()));
     peer.write_all(&answers.concat()).expect("room");
     for number in numbers {
-        let mut result = Vec::new();
-        end.call(&By(echo), Deadline::SESSION_END, 1, &[], &mut result).expect("a result");
-        assert_eq!(result, number.to_le_bytes());
+        let result = end.call(&By(echo), Deadline::SESSION_END, 1, &[], Incoming::to_vec);
+        assert_eq!(result.expect("a result"), number.to_le_bytes());
         assert_eq!(read_frame(&mut peer).1, number);
     }
 }

@@ -7,16 +7,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::batch::Batch;
-use super::call_options::CallOptions;
 use super::function_type::{CFunctionType, FunctionType};
 use super::pending_call::PendingCall;
 use super::pipeline::Pipeline;
 use super::rows::{Rows, RowsForm};
 use crate::ExecutorAddr;
+use crate::call::Wait;
 use crate::call::pipeline::Alike;
 use crate::call::typed::{HEAD_BYTES, head};
 use crate::controller::session::Session;
-use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 
 /// A function of one process, of the type `F`.
@@ -76,36 +75,13 @@ impl<F: FunctionType> BoundFunction<F> {
 
     /// Calls the function and waits for its result.
     #[inline]
-    pub(in crate::controller) fn call(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
-        F::with_message(&self.form, &self.head, arguments, |message| {
-            self.session.call_taking(self.target, message, |result| {
-                F::decode(&self.form, &result.payload().bytes())
-            })?
-        })
-    }
-
-    /// The same with options, up to their deadline. `kill` gets the error of a watch that ends the call, and kills the process.
-    pub(in crate::controller) fn call_by(
+    pub(in crate::controller) fn call<'w>(
         &self,
-        options: &CallOptions<'_>,
-        deadline: Deadline,
-        kill: &dyn Fn(&Error),
+        wait: impl Into<Wait<'w>> + Copy,
         arguments: F::Arguments<'_>,
     ) -> Result<F::Result> {
         F::with_message(&self.form, &self.head, arguments, |message| {
-            let Some((every, watch)) = options.watch else {
-                let result = self.session.call_by(self.target, message, deadline)?;
-                return F::decode_owned(&self.form, result);
-            };
-            let every = options.timeout.map_or(every, |timeout| timeout.min(every));
-            let mut watch = || {
-                let asked = match deadline.has_passed() {
-                    true => Err(Error::timeout("the watched call did not return in time")),
-                    false => watch(),
-                };
-                asked.inspect_err(kill)
-            };
-            self.session.call_watched(self.target, message, every, &mut watch, |result| {
+            self.session.call(self.target, message, wait, |result| {
                 F::decode(&self.form, &result.payload().bytes())
             })?
         })

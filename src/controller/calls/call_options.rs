@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::call::{Wait, Watch};
 use crate::deadline::Deadline;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What a call is made with, besides its arguments: how long it may take, and what watches it.
 ///
@@ -81,6 +82,22 @@ impl<'a> CallOptions<'a> {
 
     pub(in crate::controller) fn deadline(&self) -> Deadline {
         self.timeout.map_or(Deadline::SESSION_END, Deadline::after)
+    }
+
+    /// Makes `call` with these options, up to their deadline. `kill` gets the error of a watch that ends the call, and kills the process.
+    pub(in crate::controller) fn apply<R>(
+        &self,
+        deadline: Deadline,
+        kill: &dyn Fn(&Error),
+        call: impl FnOnce(Wait<'_>) -> R,
+    ) -> R {
+        let Some((every, watch)) = self.watch else { return call(deadline.into()) };
+        let every = self.timeout.map_or(every, |timeout| timeout.min(every));
+        let ask = || match deadline.has_passed() {
+            true => Err(Error::timeout("the watched call did not return in time")),
+            false => watch(),
+        };
+        call((&Watch::new(every, &ask, kill)).into())
     }
 }
 

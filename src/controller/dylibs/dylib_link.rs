@@ -186,7 +186,7 @@ impl Link<DylibLink<'_, '_>> {
                     return Err(error);
                 }
                 let names = (Bytes(graph.announced_file()),);
-                dylib.session.remote().call_by::<ProgramAnnounce>(&names, deadline)?;
+                dylib.session.remote().ask::<ProgramAnnounce>(&names, deadline)?;
                 look_up(again.clone(), wanted)
             }),
         };

@@ -7,12 +7,14 @@ use super::generation::LibraryName;
 use super::named_function::NamedFunction;
 use super::slots::Slots;
 use crate::ExecutorAddr;
+use crate::call::ToSessionEnd;
 use crate::controller::calls::bound_function::BoundFunction;
 use crate::controller::calls::function_type::Placed;
 use crate::controller::calls::{
     Batch, CFunctionType, CallOptions, FunctionType, PendingCall, Pipeline, Rows, StaticType,
 };
 use crate::controller::session::Process;
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::types::Signature;
 
@@ -148,8 +150,11 @@ impl<F: FunctionType> Function<F> {
     #[inline]
     pub fn call(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
         match &self.0 {
-            Origin::Bound(function) => function.call(arguments),
-            Origin::Named(function) => function.call(arguments),
+            Origin::Bound(function) => function.call(ToSessionEnd, arguments),
+            Origin::Named(function) => {
+                let (options, deadline) = (CallOptions::new(), Deadline::SESSION_END);
+                function.lend(&options, deadline, |bound, _| bound.call(ToSessionEnd, arguments))
+            }
         }
     }
 
@@ -163,11 +168,15 @@ impl<F: FunctionType> Function<F> {
         options: &CallOptions<'_>,
         arguments: F::Arguments<'_>,
     ) -> Result<F::Result> {
+        let deadline = options.deadline();
         match &self.0 {
             Origin::Bound(function) => {
-                function.call_by(options, options.deadline(), &|_| {}, arguments)
+                let kill = |_: &_| function.session().remote().supervisor().process().kill();
+                options.apply(deadline, &kill, |wait| function.call(wait, arguments))
             }
-            Origin::Named(function) => function.call_with(options, arguments),
+            Origin::Named(function) => function.lend(options, deadline, |bound, kill| {
+                options.apply(deadline, kill, |wait| bound.call(wait, arguments))
+            }),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::controller::calls::{
     Batch, CFunctionType, CallOptions, FunctionType, PendingCall, Rows,
 };
 use crate::deadline::Deadline;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A function of a library, by its name.
@@ -74,30 +74,33 @@ impl<F: FunctionType> NamedFunction<F> {
         NamedFunction::new(&self.slots, Arc::clone(&self.library), name, form)
     }
 
+    /// Makes a call in a process that a call with these options may have. `call` gets the function there, and what kills the process.
     #[inline]
-    pub(super) fn call(&self, arguments: F::Arguments<'_>) -> Result<F::Result> {
-        let lease = self.lease(Deadline::SESSION_END)?;
-        self.with(lease, Deadline::SESSION_END, |bound| bound.function.call(arguments))
-    }
-
-    pub(super) fn call_with(
+    pub(super) fn lend<R>(
         &self,
         options: &CallOptions<'_>,
-        arguments: F::Arguments<'_>,
-    ) -> Result<F::Result> {
-        let deadline = options.deadline();
-        let lease = self.watched_lease(options, deadline)?;
-        self.with(lease, deadline, |bound| {
-            let kill = |error: &_| bound.generation.kill(error);
-            let result = bound.function.call_by(options, deadline, &kill, arguments);
-            if let Err(error) = &result
+        deadline: Deadline,
+        call: impl FnOnce(&BoundFunction<F>, &dyn Fn(&Error)) -> Result<R>,
+    ) -> Result<R> {
+        let mut lease = self.lease(options, deadline)?;
+        let mut is_new = false;
+        let bound = self.bound(lease.slot(), deadline, &mut is_new);
+        let outcome = bound.and_then(|bound| {
+            let outcome = call(&bound.function, &|error| bound.generation.kill(error));
+            if let (Err(error), Some(late)) = (&outcome, &bound.late)
                 && error.kind() == ErrorKind::Timeout
-                && let Some(late) = &bound.late
             {
                 late(error);
             }
-            result
-        })
+            outcome
+        });
+        if outcome.is_err() {
+            lease.failed();
+        }
+        if is_new {
+            self.slots.all()[lease.slot()].stand_by();
+        }
+        outcome
     }
 
     pub(super) fn submit(&self, arguments: F::Arguments<'_>) -> Result<PendingCall<F>> {
@@ -122,26 +125,15 @@ impl<F: FunctionType> NamedFunction<F> {
         self.bound(self.slots.in_turn(), Deadline::SESSION_END, &mut false)
     }
 
-    /// A slot that a call may have.
-    #[inline]
-    fn lease(&self, deadline: Deadline) -> Result<Lease<'_>> {
-        // Relaxed: any value is right.
-        let last = self.last.load(Ordering::Relaxed);
-        let lease = self.slots.lease(usize::try_from(last).unwrap_or(0), deadline)?;
-        if lease.slot() as u64 != last {
-            self.last.store(lease.slot() as u64, Ordering::Relaxed);
-        }
-        Ok(lease)
-    }
-
     /// A slot that a call may have. The call's watch runs while there is none.
-    fn watched_lease(&self, options: &CallOptions<'_>, deadline: Deadline) -> Result<Lease<'_>> {
+    #[inline]
+    fn lease(&self, options: &CallOptions<'_>, deadline: Deadline) -> Result<Lease<'_>> {
         // Only several processes have a queue, and only that wait needs the clock.
         let Some((every, watch)) = options.watch.filter(|_| self.slots.has_queue()) else {
-            return self.lease(deadline);
+            return self.free_slot(deadline);
         };
         loop {
-            match self.lease(deadline.or_after(every)) {
+            match self.free_slot(deadline.or_after(every)) {
                 Err(error) if error.kind() == ErrorKind::Timeout && !deadline.has_passed() => {
                     watch()?;
                 }
@@ -150,24 +142,15 @@ impl<F: FunctionType> NamedFunction<F> {
         }
     }
 
-    /// Calls the function in the process of a lease.
     #[inline]
-    fn with<R>(
-        &self,
-        mut lease: Lease<'_>,
-        deadline: Deadline,
-        call: impl FnOnce(&Bound<F>) -> Result<R>,
-    ) -> Result<R> {
-        let mut is_new = false;
-        let bound = self.bound(lease.slot(), deadline, &mut is_new);
-        let outcome = bound.and_then(|bound| call(&bound));
-        if outcome.is_err() {
-            lease.failed();
+    fn free_slot(&self, deadline: Deadline) -> Result<Lease<'_>> {
+        // Relaxed: any value is right.
+        let last = self.last.load(Ordering::Relaxed);
+        let lease = self.slots.lease(usize::try_from(last).unwrap_or(0), deadline)?;
+        if lease.slot() as u64 != last {
+            self.last.store(lease.slot() as u64, Ordering::Relaxed);
         }
-        if is_new {
-            self.slots.all()[lease.slot()].stand_by();
-        }
-        outcome
+        Ok(lease)
     }
 
     /// The function in the present process of a slot, looked up unless it is known. Says if it was not.

@@ -257,7 +257,7 @@ impl Linker {
     ///
     /// When the executor's system refuses, or the session is over.
     pub(crate) fn allow_executable_stacks(&self) -> Result<()> {
-        self.memory.remote().call::<StackExecutable>(&())?;
+        self.memory.remote().ask::<StackExecutable>(&(), Deadline::SESSION_END)?;
         // Relaxed: the flag only decides what is refused.
         self.has_executable_stacks.store(true, Ordering::Relaxed);
         Ok(())
@@ -338,7 +338,7 @@ impl Linker {
         let _span = trace::look_up(wanted.len());
         let mut query = (libraries, *placement, wanted, preceding);
         let look_up = |query: &_| {
-            let found = self.memory.remote().call_by::<DylibLookup>(query, deadline);
+            let found = self.memory.remote().ask::<DylibLookup>(query, deadline);
             found.map_err(refused)
         };
         let (mut found, mut names) = look_up(&query)?;
@@ -370,7 +370,10 @@ impl Linker {
         libraries: Vec<String>,
         name: &str,
     ) -> Result<Option<ExecutorAddr>> {
-        self.memory.remote().call::<DylibFind>(&(libraries, name.to_owned())).map_err(refused)
+        self.memory
+            .remote()
+            .ask::<DylibFind>(&(libraries, name.to_owned()), Deadline::SESSION_END)
+            .map_err(refused)
     }
 
     /// Finds thread-locals in the executor's shared libraries. Few programs refer to any; those that do cost one message more.
@@ -385,7 +388,7 @@ impl Linker {
             return Ok(());
         }
         let query = (names,);
-        let found = self.memory.remote().call_by::<ThreadLookup>(&query, deadline);
+        let found = self.memory.remote().ask::<ThreadLookup>(&query, deadline);
         let found = found.map_err(late)?;
         for (name, distance) in query.0.iter().zip(found) {
             if let Some(distance) = distance {

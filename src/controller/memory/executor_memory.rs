@@ -263,7 +263,7 @@ impl ExecutorMemory {
         let sent = remote.opener().send_region(region, deadline);
         sent.map_err(|error| remote.explain(error, deadline))?;
         let args = (remote.instance()?, wanted);
-        let address = remote.call_by::<RegionAttach>(&args, deadline)?;
+        let address = remote.ask::<RegionAttach>(&args, deadline)?;
         let is_range = AddrRange::sized(address, region.bytes()).is_some();
         if address.is_null() || !address.get().is_multiple_of(PAGE_BYTES) || !is_range {
             return Err(Error::violation(format!("the executor's region is at {address}")));
@@ -284,7 +284,7 @@ impl ExecutorMemory {
             return Ok(());
         }
         let args = (self.remote.instance()?, region);
-        self.remote.call_by::<RegionDetach>(&args, Deadline::after(ATTACH_TIMEOUT))
+        self.remote.ask::<RegionDetach>(&args, Deadline::after(ATTACH_TIMEOUT))
     }
 
     /// Makes the executor map a slab, with one message.
@@ -294,7 +294,7 @@ impl ExecutorMemory {
             remote.opener().send_stripes(slab.index(), slab.placement(), &slab.files()?, deadline);
         sent.map_err(|error| remote.explain(error, deadline))?;
         let args = (remote.instance()?, slab.placement());
-        self.keep(slab, remote.call_by::<MemoryReserve>(&args, deadline)?)
+        self.keep(slab, remote.ask::<MemoryReserve>(&args, deadline)?)
     }
 
     /// Keeps a slab that the executor has mapped at `start`.
@@ -347,7 +347,7 @@ impl ExecutorMemory {
         }
         if !waiting.is_empty() {
             let request = (self.remote.instance()?, waiting);
-            let ran = self.remote.call::<MemoryDeinitialize>(&request);
+            let ran = self.remote.ask::<MemoryDeinitialize>(&request, Deadline::SESSION_END);
             outcome = ran.and(outcome);
             for base in request.1 {
                 self.free(base, true)?;

@@ -82,7 +82,7 @@ impl<'a> MemoryAccess<'a> {
     /// When an address cannot be written ([`ErrorKind::Remote`](crate::ErrorKind::Remote)): the message names it, and the words before it
     /// are written. When the session is over.
     pub fn write<W: Word>(&self, words: impl IntoIterator<Item = (ExecutorAddr, W)>) -> Result<()> {
-        self.peer.call::<W::Write>(&(words.into_iter().collect(),))
+        self.peer.ask::<W::Write>(&(words.into_iter().collect(),))
     }
 
     /// Reads words, in order.
@@ -92,7 +92,7 @@ impl<'a> MemoryAccess<'a> {
     /// When an address cannot be read ([`ErrorKind::Remote`](crate::ErrorKind::Remote)); the message names it. When the session is over.
     pub fn read<W: Word>(&self, addresses: &[ExecutorAddr]) -> Result<Vec<W>> {
         let query = (addresses.to_vec(),);
-        counted(addresses.len(), self.peer.call::<W::Read>(&query)?)
+        counted(addresses.len(), self.peer.ask::<W::Read>(&query)?)
     }
 
     /// Writes bytes, one buffer after the other.
@@ -105,7 +105,7 @@ impl<'a> MemoryAccess<'a> {
         buffers: impl IntoIterator<Item = (ExecutorAddr, &'b [u8])>,
     ) -> Result<()> {
         let buffers = buffers.into_iter().map(|(address, bytes)| (address, Bytes(bytes.to_vec())));
-        self.peer.call::<WriteBuffers>(&(buffers.collect(),))
+        self.peer.ask::<WriteBuffers>(&(buffers.collect(),))
     }
 
     /// Reads ranges of bytes.
@@ -115,7 +115,7 @@ impl<'a> MemoryAccess<'a> {
     /// As [`MemoryAccess::read`], or when the bytes are too many for one answer
     /// ([`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX)).
     pub fn read_buffers(&self, ranges: &[AddrRange]) -> Result<Vec<Vec<u8>>> {
-        let buffers = counted(ranges.len(), self.peer.call::<ReadBuffers>(&(ranges.to_vec(),))?)?;
+        let buffers = counted(ranges.len(), self.peer.ask::<ReadBuffers>(&(ranges.to_vec(),))?)?;
         for (Bytes(buffer), range) in buffers.iter().zip(ranges) {
             if buffer.len() as u64 != range.bytes() {
                 return Err(Error::violation(format!(
@@ -136,7 +136,7 @@ impl<'a> MemoryAccess<'a> {
     /// As [`MemoryAccess::read_buffers`].
     pub fn read_strings(&self, addresses: &[ExecutorAddr]) -> Result<Vec<Vec<u8>>> {
         let query = (addresses.to_vec(),);
-        let strings = counted(addresses.len(), self.peer.call::<ReadStrings>(&query)?)?;
+        let strings = counted(addresses.len(), self.peer.ask::<ReadStrings>(&query)?)?;
         Ok(strings.into_iter().map(|Bytes(string)| string).collect())
     }
 }

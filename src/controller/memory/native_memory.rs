@@ -164,7 +164,7 @@ impl<'a> NativeMemory<'a> {
     /// When `bytes` is no positive multiple of the page size or address space runs out ([`ErrorKind::Remote`](crate::ErrorKind::Remote)),
     /// or the session is over.
     pub fn reserve(&self, bytes: u64) -> Result<ExecutorAddr> {
-        let slab = self.peer.call::<NativeReserve>(&(self.peer.instance()?, bytes))?;
+        let slab = self.peer.ask::<NativeReserve>(&(self.peer.instance()?, bytes))?;
         match slab.0.map_err(Error::remote)? {
             ExecutorAddr::NULL => Err(Error::remote(format!("{bytes} bytes are no slab"))),
             slab => Ok(slab),
@@ -188,7 +188,7 @@ impl<'a> NativeMemory<'a> {
         let actions = actions.iter().map(|pair| pair.clone().into_actions());
         let request = (self.peer.instance()?, segments.collect(), actions.collect());
         self.peer.code_written();
-        self.peer.call::<NativeInitialize>(&request)?.0.map_err(Error::remote)
+        self.peer.ask::<NativeInitialize>(&request)?.0.map_err(Error::remote)
     }
 
     /// Runs the dealloc actions of the initializations with these bases, the newest first. Then their pages are free: empty, readable
@@ -200,7 +200,7 @@ impl<'a> NativeMemory<'a> {
     /// done. When the session is over.
     pub fn deinitialize(&self, bases: &[ExecutorAddr]) -> Result<()> {
         let request = (self.peer.instance()?, bases.to_vec());
-        self.peer.call::<NativeDeinitialize>(&request)?.0.map_err(Error::remote)
+        self.peer.ask::<NativeDeinitialize>(&request)?.0.map_err(Error::remote)
     }
 
     /// Deinitializes all memory in these slabs, then releases them.
@@ -210,6 +210,6 @@ impl<'a> NativeMemory<'a> {
     /// As [`NativeMemory::deinitialize`].
     pub fn release(&self, slabs: &[ExecutorAddr]) -> Result<()> {
         let request = (self.peer.instance()?, slabs.to_vec());
-        self.peer.call::<NativeRelease>(&request)?.0.map_err(Error::remote)
+        self.peer.ask::<NativeRelease>(&request)?.0.map_err(Error::remote)
     }
 }

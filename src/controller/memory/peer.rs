@@ -5,8 +5,10 @@ use std::fmt;
 use super::executor_memory::ExecutorMemory;
 use crate::ExecutorAddr;
 use crate::call::contract::{Remote, SESSION_INSTANCE};
+use crate::deadline::Deadline;
 use crate::error::Result;
 use crate::sps;
+use crate::transport::Incoming;
 
 /// An executor of either kind.
 pub(crate) trait Peer: fmt::Debug {
@@ -14,7 +16,7 @@ pub(crate) trait Peer: fmt::Debug {
     fn named(&self, name: &str) -> Result<ExecutorAddr>;
 
     /// Calls a wrapper function.
-    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>>;
+    fn round_trip(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>>;
 
     /// Notes that the controller has written code: the next message must tell the executor.
     fn code_written(&self);
@@ -26,8 +28,8 @@ impl dyn Peer + '_ {
     /// # Errors
     ///
     /// When it is not offered, fails, or the session is over.
-    pub(crate) fn call<R: Remote>(&self, args: &R::Args) -> Result<R::Ret> {
-        let result = self.ask(self.function::<R>()?, &sps::to_bytes(args))?;
+    pub(crate) fn ask<R: Remote>(&self, args: &R::Args) -> Result<R::Ret> {
+        let result = self.round_trip(self.function::<R>()?, &sps::to_bytes(args))?;
         sps::from_bytes(&result)
             .map_err(|error| error.during(format_args!("result of {}", R::NAME)))
     }
@@ -56,8 +58,8 @@ impl Peer for ExecutorMemory {
         self.remote().named(name)
     }
 
-    fn ask(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
-        self.remote().call_taking(function, args, |result| result.payload().bytes().into_owned())
+    fn round_trip(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
+        self.remote().round_trip(function, args, Deadline::SESSION_END, Incoming::to_vec)
     }
 
     fn code_written(&self) {

@@ -10,6 +10,7 @@ use crate::call::contract::ProfileMark;
 use crate::controller::linker::finalizing::Finalizing;
 use crate::controller::linker::object_plugin::ObjectPlugin;
 use crate::controller::session::Process;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::sps::Bytes;
 use crate::sync::AtomicU64;
@@ -73,7 +74,7 @@ impl JitDump {
         header.extend_from_slice(&0_u64.to_le_bytes());
         file.append(&header)?;
         let path = file.path().as_os_str().as_encoded_bytes().to_vec();
-        process.session.remote().call::<ProfileMark>(&(Bytes(path),))?;
+        process.session.remote().ask::<ProfileMark>(&(Bytes(path),), Deadline::SESSION_END)?;
         Ok(Self { file, pid, functions: AtomicU64::new(0) })
     }
 

@@ -75,7 +75,7 @@ fn hosted() -> Option<SessionHandle> {
 }
 
 fn over<T: Transport>(end: &Endpoint<T>, tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
-    end.call_taking(&WrapperCalls, Deadline::SESSION_END, tag, args, |message| {
+    end.call(&WrapperCalls, Deadline::SESSION_END, tag, args, |message| {
         WrapperFunctionBuffer::from_payload(message.payload())
     })
 }

@@ -32,7 +32,7 @@ use crate::session::{
 use crate::sps::{self, Status};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::io::socket;
-use crate::transport::{Connection, Payload};
+use crate::transport::{Connection, Incoming, Payload};
 
 /// A session's access to a controller that made a lane with [`Connection::create_shared`].
 ///
@@ -248,14 +248,13 @@ impl Serving<'_> {
 
     /// Sends a call of the session and completes it.
     fn call(&self, number: u64, tag: u64, args: &[u8]) {
-        let mut result = Vec::new();
-        let outcome = self.end.call(self, Deadline::SESSION_END, tag, args, &mut result);
+        let outcome = self.end.call(self, Deadline::SESSION_END, tag, args, Incoming::to_vec);
         if outcome.as_ref().is_err_and(Error::is_disconnected) {
             // The controller is gone, so the result of the running function is not needed.
             self.inbox.items.lock().is_over = true;
         }
         if let Some(completion) = self.inbox.pending.take(number) {
-            self.attachment.complete(completion, outcome.map(|()| result));
+            self.attachment.complete(completion, outcome);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::sps::{AllocGroup, Bytes, Decode, Encode, Expected, Status};
 use crate::sync::Mutex;
 use crate::sync::Ordering;
 use crate::sys::futex;
-use crate::transport::Payload;
+use crate::transport::{Incoming, Payload};
 use crate::wire::hello::{Features, Hello};
 use crate::wire::layout;
 
@@ -61,12 +61,10 @@ struct Client {
 
 impl Client {
     fn call<A: Encode, R: for<'a> Decode<'a>>(&mut self, name: &str, args: &A) -> R {
-        let mut result = Vec::new();
-        let target = self.names[name].get();
-        self.end
-            .call(&NoCalls, Deadline::SESSION_END, target, &sps::to_bytes(args), &mut result)
-            .expect("a result");
-        sps::from_bytes(&result).expect("decodes")
+        let (target, args) = (self.names[name].get(), sps::to_bytes(args));
+        let result =
+            self.end.call(&NoCalls, Deadline::SESSION_END, target, &args, Incoming::to_vec);
+        sps::from_bytes(&result.expect("a result")).expect("decodes")
     }
 
     /// Makes the executor look at the socket.
