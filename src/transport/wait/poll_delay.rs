@@ -6,8 +6,8 @@
 //! soon makes the pause longer, and every [`WAITS_PER_MISS`] waits make it shorter. The pause settles where one first poll in
 //! [`WAITS_PER_MISS`] comes too soon.
 //!
-//! Both sides of a lane or a pipeline do so. A side that pauses too long makes its peer wait, but finds each answer at its first
-//! poll. Its pause then becomes shorter, until the peer finds each answer at once.
+//! Both sides of a lane do so. A side that pauses too long makes its peer wait, but finds each answer at its first poll. Its
+//! pause then becomes shorter, until the peer finds each answer at once.
 
 use crate::sys::cpu;
 
@@ -24,20 +24,13 @@ const TURNS_PER_STEP: usize = 64;
 #[derive(Debug)]
 pub(in crate::transport) struct PollDelay {
     turns: usize,
-    /// The longest pause.
-    turns_max: usize,
     /// The number of waits so far.
     waits: u32,
 }
 
 impl PollDelay {
     pub(in crate::transport) fn new() -> Self {
-        Self { turns: TURNS_MIN, turns_max: TURNS_MAX, waits: 0 }
-    }
-
-    /// A delay that stays the shortest one, for messages that come in a stream: the first one is there at any moment.
-    pub(in crate::transport) fn of_stream() -> Self {
-        Self { turns_max: TURNS_MIN, ..Self::new() }
+        Self { turns: TURNS_MIN, waits: 0 }
     }
 
     /// Passes the time before the first poll of another wait. The time counts from the moment at which the last message has
@@ -54,7 +47,7 @@ impl PollDelay {
     /// Tells that the first poll came too soon: a later one found the answer.
     #[inline]
     pub(in crate::transport) fn was_too_short(&mut self) {
-        self.turns = (self.turns + self.step()).min(self.turns_max);
+        self.turns = (self.turns + self.step()).min(TURNS_MAX);
     }
 
     /// Forgets what was learned: behind a sleep, answers may come as quickly as ever.
