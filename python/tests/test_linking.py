@@ -77,5 +77,7 @@ def test_a_debugger_stops_at_breakpoints_of_a_debuggable_executor():
             gdb.kill()
             ended.set()
             caller.join()
+        if "ptrace: Operation not permitted" in said:
+            pytest.skip("gdb may not attach to processes here")
         assert "watched_step (number=41)" in said, said
         assert step(2) == 3
