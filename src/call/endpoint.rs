@@ -97,7 +97,7 @@ impl Wait<'_> {
     }
 
     /// When to look next. `None` when the wait has timed out.
-    #[cold]
+    #[inline(always)]
     fn look_again(&self) -> Option<Deadline> {
         self.watch.map(Watch::look)
     }
@@ -121,6 +121,7 @@ impl<'w> Watch<'w> {
     }
 
     /// Asks, and says when to look next.
+    #[cold]
     fn look(&self) -> Deadline {
         let Err(error) = (self.ask)() else { return Deadline::after(self.every) };
         (self.cancel)(&error);
