@@ -316,10 +316,9 @@ impl Remote {
             let late = |end| finish_later(Arc::clone(&self.opener), end);
             lanes.with_idle(deadline, open, call, late)
         };
-        match wait.into().cancelled() {
-            Some(why) => Err(why),
-            None => outcome.map_err(|error| self.explain(error, deadline)),
-        }
+        // Also behind a watch that has killed the process: its death is known then, so the next call goes to another one.
+        let outcome = outcome.map_err(|error| self.explain(error, deadline));
+        wait.into().cancelled().map_or(outcome, Err)
     }
 
     /// Opens a pipeline.
