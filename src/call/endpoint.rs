@@ -52,7 +52,7 @@ pub(crate) struct Wait<'w> {
     watch: Option<&'w Watch<'w>>,
 }
 
-/// What looks after a call that takes long, and may end it.
+/// The observer of a call that takes long. It may end the call.
 pub(crate) struct Watch<'w> {
     /// How long it does not look.
     every: Duration,

@@ -237,7 +237,7 @@ class Library(_farcall.Library):
         return self
 
     def precede_libraries(self) -> Self:
-        """Puts the names of this library before the names of shared libraries, which use its ``malloc`` then, as that of a native program.
+        """Puts the names of this library before the names of shared libraries, which then use its ``malloc`` as natively.
 
         Say it before the first link, for one library of an executor. Returns the library.
         """

@@ -40,7 +40,7 @@ pub(crate) fn install() -> Result<()> {
 
 /// Writes the first part of the line.
 fn begin(Crash { mut death, .. }: Crash) {
-    // The second part names a function, or else this address.
+    // The second part names the function at this address, or the address.
     death.program_counter = None;
     write_error(format_args!("farcall: {death}"));
 }

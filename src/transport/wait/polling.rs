@@ -60,7 +60,7 @@ const CONTENDED_SPIN: Duration = Duration::from_micros(2);
 const CONTENDED_MIN: Duration = Duration::from_millis(2);
 const CONTENDED_MAX: Duration = Duration::from_secs(1);
 
-/// What the loop asks of a waiter. The wait ends when the waiter has an answer.
+/// The questions of the loop to a waiter. The wait ends when the waiter has an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// Has it come?
