@@ -3,6 +3,7 @@
 //! Invariant: an `Error` never holds bytes of the peer that were not copied and bounded first.
 
 mod death;
+mod interruption;
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 pub use death::{Death, Fact};
+pub use interruption::Interruption;
 
 /// The result of every fallible function of farcall.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -40,6 +42,7 @@ struct Repr {
     message: String,
     symbols: Vec<String>,
     death: Option<Death>,
+    interruption: Option<Interruption>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -108,6 +111,8 @@ pub enum ErrorKind {
     Died,
     /// A call did not return before its deadline. It still runs; its result will be dropped.
     Timeout,
+    /// The call was ended, and its process runs on; [`Error::interruption`] says where it was.
+    Interrupted,
     /// A bounded resource (slab, lanes, payload size) is used up. The message names the limit.
     Exhausted,
     /// The caller's own arguments were refused.
@@ -160,7 +165,8 @@ impl Error {
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Error(Box::new(Repr { kind, message, symbols: Vec::new(), death: None, source: None }))
+        let (symbols, death, interruption, source) = (Vec::new(), None, None, None);
+        Error(Box::new(Repr { kind, message, symbols, death, interruption, source }))
     }
 
     constructors! {
@@ -237,6 +243,22 @@ impl Error {
     }
 
     #[doc(hidden)]
+    pub fn interrupted(interruption: Interruption) -> Self {
+        let mut error = Self::new(ErrorKind::Interrupted, interruption.to_string());
+        error.0.interruption = Some(interruption);
+        error
+    }
+
+    /// The failure that the other side answered with this text.
+    #[doc(hidden)]
+    pub fn answered(text: String) -> Self {
+        match text.parse() {
+            Ok(interruption) => Self::interrupted(interruption),
+            Err(_) => Self::remote(text),
+        }
+    }
+
+    #[doc(hidden)]
     pub fn os(what: impl Into<String>, cause: impl Into<std::io::Error>) -> Self {
         let cause = cause.into();
         let mut error = Self::new(ErrorKind::Os, format!("{}: {cause}", what.into()));
@@ -297,6 +319,18 @@ impl Error {
     #[must_use]
     pub fn death(&self) -> Option<&Death> {
         self.0.death.as_ref()
+    }
+
+    /// Where the call was, if it was interrupted.
+    #[must_use]
+    pub fn interruption(&self) -> Option<&Interruption> {
+        self.0.interruption.as_ref()
+    }
+
+    /// The known facts about the [death](Error::death) or the [interruption](Error::interruption), by name.
+    pub fn facts(&self) -> impl Iterator<Item = (&'static str, Fact<'_>)> {
+        let death = self.death().into_iter().flat_map(Death::facts);
+        death.chain(self.interruption().into_iter().flat_map(Interruption::facts))
     }
 
     /// The error behind this one, if it is a `T`.

@@ -18,6 +18,9 @@ pub(crate) struct Counters(CachePadded<Words>);
 struct Words {
     calls: AtomicU64,
     round_trips: AtomicU64,
+    received: AtomicU64,
+    running: AtomicU64,
+    outermost: AtomicU64,
     /// Low half: calls under way, in both directions. High half: how often the last of them has ended.
     depth: AtomicU64,
 }
@@ -31,6 +34,24 @@ impl Counters {
     /// How often this side has handed over and waited.
     pub(crate) fn round_trips(&self) -> u64 {
         self.0.round_trips.load(Ordering::Relaxed)
+    }
+
+    /// Calls that have come from the other side so far, without posted ones. The other side has counted as many round trips when it
+    /// sent the last of them.
+    pub(crate) fn received(&self) -> u64 {
+        self.0.received.load(Ordering::Relaxed)
+    }
+
+    /// The number of the received call that runs, the innermost one; 0 if none does.
+    #[inline]
+    pub(crate) fn running(&self) -> u64 {
+        self.0.running.load(Ordering::Relaxed)
+    }
+
+    /// The number of the newest received call that was not nested in another one.
+    #[inline]
+    pub(crate) fn outermost(&self) -> u64 {
+        self.0.outermost.load(Ordering::Relaxed)
     }
 
     /// Numbers the next call.
@@ -77,6 +98,25 @@ impl Counters {
         let is_outside = depth.is_multiple_of(OUTSIDE);
         let depth = if is_outside { depth.wrapping_add(OUTSIDE) } else { depth };
         self.0.depth.store(depth, Ordering::Release);
+    }
+
+    /// Numbers a call that has come, which now runs. Returns the number of the call in which it is nested, for
+    /// [`Counters::end_received`].
+    #[inline]
+    pub(super) fn begin_received(&self) -> u64 {
+        let (number, outer) = (self.received() + 1, self.running());
+        self.0.received.store(number, Ordering::Relaxed);
+        if outer == 0 {
+            self.0.outermost.store(number, Ordering::Relaxed);
+        }
+        self.0.running.store(number, Ordering::Relaxed);
+        outer
+    }
+
+    /// Notes that the innermost received call has ended.
+    #[inline]
+    pub(super) fn end_received(&self, outer: u64) {
+        self.0.running.store(outer, Ordering::Relaxed);
     }
 
     #[inline]

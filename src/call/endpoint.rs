@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::counters::Counters;
 use crate::deadline::Deadline;
@@ -47,20 +46,26 @@ pub(crate) trait Handler<T: Transport> {
 /// How a call waits for its answer.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait<'w> {
-    /// When it times out.
+    /// When it times out, unless its watch says otherwise.
     pub(crate) deadline: Deadline,
     watch: Option<&'w Watch<'w>>,
 }
 
 /// The observer of a call that takes long. It may end the call.
 pub(crate) struct Watch<'w> {
-    /// How long it does not look.
-    every: Duration,
-    ask: &'w dyn Fn() -> Result<()>,
-    /// Ends the session at the other side.
-    cancel: &'w dyn Fn(&Error),
-    /// Why it has ended the call.
-    why: RefCell<Option<Error>>,
+    /// When it looks first.
+    first: Deadline,
+    /// Looks at the call with this number, and says when to look next. `None` when the wait has timed out.
+    look: &'w dyn Fn(CallNumber) -> Option<Deadline>,
+}
+
+/// The number of a call that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallNumber {
+    /// The lane or pipeline.
+    pub(crate) lane: u64,
+    /// The call there.
+    pub(crate) call: u64,
 }
 
 /// The wait that ends with the answer or the session. It is a type, so that a call that has it is compiled without a deadline and a
@@ -82,52 +87,34 @@ impl From<Deadline> for Wait<'_> {
     }
 }
 
-impl<'w> From<&'w Watch<'w>> for Wait<'w> {
-    /// A wait that ends with the answer, the session or an error of the watch.
-    fn from(watch: &'w Watch<'w>) -> Self {
-        Self { deadline: Deadline::SESSION_END, watch: Some(watch) }
-    }
-}
-
 impl Wait<'_> {
     /// When to look first.
     #[inline(always)]
     fn look(&self) -> Deadline {
-        self.watch.map_or(self.deadline, |watch| Deadline::after(watch.every))
+        self.watch.map_or(self.deadline, |watch| watch.first)
     }
 
-    /// When to look next. `None` when the wait has timed out.
+    /// When to look next at a call. `None` when the wait has timed out.
     #[inline(always)]
-    fn look_again(&self) -> Option<Deadline> {
-        self.watch.map(Watch::look)
-    }
-
-    /// Why the watch has ended the call, if it has.
-    #[inline(always)]
-    pub(crate) fn cancelled(&self) -> Option<Error> {
-        self.watch.and_then(|watch| watch.why.take())
+    fn look_again(&self, number: CallNumber) -> Option<Deadline> {
+        self.watch.and_then(|watch| watch.look(number))
     }
 }
 
 impl<'w> Watch<'w> {
-    /// A watch that is asked at the end of each time `every` in which no answer has come. If that is an error, it is the call's, and
-    /// `cancel` ends the session at the other side.
-    pub(crate) fn new(
-        every: Duration,
-        ask: &'w dyn Fn() -> Result<()>,
-        cancel: &'w dyn Fn(&Error),
-    ) -> Self {
-        Self { every, ask, cancel, why: RefCell::default() }
+    /// A watch that looks at a call for which no answer has come at `first`, and then at each time that `look` returns.
+    pub(crate) fn new(first: Deadline, look: &'w dyn Fn(CallNumber) -> Option<Deadline>) -> Self {
+        Self { first, look }
     }
 
-    /// Asks, and says when to look next.
     #[cold]
-    fn look(&self) -> Deadline {
-        let Err(error) = (self.ask)() else { return Deadline::after(self.every) };
-        (self.cancel)(&error);
-        self.why.replace(Some(error));
-        // The end of the session ends the wait.
-        Deadline::SESSION_END
+    fn look(&self, number: CallNumber) -> Option<Deadline> {
+        (self.look)(number)
+    }
+
+    /// A wait with this watch, which times out as the watch says. `deadline` bounds all else.
+    pub(crate) fn until(&'w self, deadline: Deadline) -> Wait<'w> {
+        Wait { deadline, watch: Some(self) }
     }
 }
 
@@ -142,6 +129,8 @@ pub(crate) struct Endpoint<T> {
     pub(super) is_over: Cell<bool>,
     /// The answer of a call has not come by its deadline, and may still come.
     is_late: Cell<bool>,
+    /// The number of the lane.
+    number: Cell<u64>,
     /// The number of the code of which the peer was told last.
     code_epoch: Cell<u64>,
     /// A buffer for the next result.
@@ -159,6 +148,7 @@ impl<T: Transport> Endpoint<T> {
             failed_ahead: RefCell::default(),
             is_over: Cell::new(false),
             is_late: Cell::new(false),
+            number: Cell::new(0),
             code_epoch: Cell::new(0),
             spare: Cell::default(),
         }
@@ -167,6 +157,11 @@ impl<T: Transport> Endpoint<T> {
     /// The endpoint's counters, which outlive it.
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Gives the lane its number, by which the controller tells the executor of it. The first one has 0.
+    pub(crate) fn set_number(&self, number: u64) {
+        self.number.set(number);
     }
 
     /// True when nothing can be sent or received any more.
@@ -259,12 +254,13 @@ impl<T: Transport> Endpoint<T> {
             return Err(interrupted());
         };
         self.counters.next_call();
-        self.counters.count_round_trip();
         let mark = transport.mark();
         if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
             let is_nothing_sent = error.kind() == ErrorKind::Timeout && !transport.is_cut_off();
             return Err(if is_nothing_sent { error } else { self.not_sent(error) });
         }
+        // Both sides count what was sent.
+        self.counters.count_round_trip();
         Ok(mark)
     }
 
@@ -300,6 +296,8 @@ impl<T: Transport> Endpoint<T> {
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
         let mut look = wait.look();
+        // Before the calls that are nested in this one.
+        let call = self.counters.round_trips();
         let mut message = Incoming::new();
         loop {
             // Not in the match: a watch may run code that looks at the transport.
@@ -311,7 +309,8 @@ impl<T: Transport> Endpoint<T> {
                 }
                 Ok(true) => {}
                 Ok(false) => {
-                    if let Some(next) = wait.look_again() {
+                    let lane = self.number.get();
+                    if let Some(next) = wait.look_again(CallNumber { lane, call }) {
                         look = next;
                         continue;
                     }
@@ -348,7 +347,7 @@ impl<T: Transport> Endpoint<T> {
     ) -> Result<()> {
         match message.kind {
             Kind::Call => self.answer(handler, deadline, message),
-            Kind::Failure => Err(Error::remote(text(message.payload()))),
+            Kind::Failure => Err(Error::answered(text(message.payload()))),
             Kind::Hangup => Err(hung_up(&message.payload().bytes())),
             kind => Err(Error::violation(format!("{kind:?} where a result was due"))),
         }

@@ -32,9 +32,10 @@ mod tests;
 pub(crate) mod typed;
 
 pub(crate) use contract::other_names::OTHER_NAMES;
-pub(crate) use endpoint::{Endpoint, Handler, LaneEnd, Wait};
+pub(crate) use counters::Counters;
 #[cfg(not(model))]
-pub(crate) use endpoint::{ToSessionEnd, Watch};
+pub(crate) use endpoint::{CallNumber, ToSessionEnd, Watch};
+pub(crate) use endpoint::{Endpoint, Handler, LaneEnd, Wait};
 #[cfg(not(model))]
 pub(crate) use grace_period::GracePeriod;
 pub(crate) use lanes::{Lanes, Opened};

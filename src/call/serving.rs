@@ -91,7 +91,9 @@ impl<T: Transport> Endpoint<T> {
         if call.posted.is_some() || self.failed_ahead.borrow().is_some() {
             return self.answer_posted(handler, deadline, call);
         }
+        let outer = self.counters.begin_received();
         let outcome = self.handle(handler, call, self.spare.take());
+        self.counters.end_received(outer);
         if self.is_over.get() {
             return Err(Error::disconnected("the session ended in a call from this one"));
         }
@@ -156,6 +158,8 @@ impl<T: Transport> Endpoint<T> {
     ) -> Result<()> {
         let failed = self.failed_ahead.take();
         let Some(sequence) = call.posted else {
+            let outer = self.counters.begin_received();
+            self.counters.end_received(outer);
             return self.fail(failed.unwrap_or_default(), deadline, call.mark);
         };
         let failed = failed.or_else(|| {

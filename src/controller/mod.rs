@@ -104,7 +104,7 @@ mod remote;
 mod restart_policy;
 mod session;
 
-pub use calls::CallOptions;
+pub use calls::{CallOptions, OnDeadline};
 pub use client::Client;
 pub use confinement::Confinement;
 pub use executor_builder::ExecutorBuilder;

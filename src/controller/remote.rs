@@ -317,8 +317,7 @@ impl Remote {
             lanes.with_idle(deadline, open, call, late)
         };
         // Also behind a watch that has killed the process: its death is known then, so the next call goes to another one.
-        let outcome = outcome.map_err(|error| self.explain(error, deadline));
-        wait.into().cancelled().map_or(outcome, Err)
+        outcome.map_err(|error| self.explain(error, deadline))
     }
 
     /// Opens a pipeline.

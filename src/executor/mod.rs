@@ -6,13 +6,15 @@
 //! | `entry` | calls into linked code and back; the two conventions of wrapper functions |
 //! | `memory` | the native memory map: slabs, regions, alloc actions; what debuggers know of objects in it |
 //! | `process` | shared libraries, programs with `main` and exit handlers, `dladdr`, registration with unwinders |
+//! | `interrupt` | the end of one call, while its process runs on |
 //! | `tls` | thread-locals of linked code, and threads |
 //! | `context` | the state that belongs to one controller, and the way from linked code to it |
 //! | `services` | the functions of the contract that need a session; all names under which functions are offered |
 //! | `remote` | the ways from a host's session to a controller: over a stream, over a lane |
 //! | `session` | the ways to serve a controller: over lanes, over one connection, in a host's loop, in a host's session |
 //!
-//! A folder imports only from those above it. Only `entry`, `memory`, `process` and `tls` contain unsafe code.
+//! A folder imports only from those above it. Only `entry`, `memory`, `process`, `interrupt` and `tls` contain
+//! unsafe code.
 //!
 //! Functions that a host or linked code offers take and return bytes ([`WrapperFunctionBuffer`]). There are two
 //! conventions:
@@ -32,6 +34,7 @@
 
 mod context;
 mod entry;
+mod interrupt;
 mod log;
 mod memory;
 mod process;

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// Bytes of a text. Encoders cut a longer one off.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
-/// Bytes of a message: a letter, two numbers, a text.
+/// Bytes of a message: a letter, two numbers, a text; or three numbers.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 1 + 2 * NUMBER_BYTES + TEXT_BYTES_MAX;
 
 const NUMBER_BYTES: usize = size_of::<u64>();
@@ -127,10 +127,18 @@ control_messages! {
     /// Collect the copy with this number, whose end the controller has seen.
     b'e' => Collect { pid: u64 }, from Controller, files 0, needs Snapshots;
 
+    /// Interrupt a call on the lane or pipeline with this number: the call with that number, or with 0 all that run. Look at it for that
+    /// long, in nanoseconds.
+    b'b' => Interrupt { number: u64, call: u64, grace_ns: u64 }, from Controller, files 0, needs Interrupts;
+    /// Interrupt all calls that run.
+    b'h' => InterruptAll { grace_ns: u64 }, from Controller, files 0, needs Interrupts;
+
     /// A thread of the program's own wants a lane on which it calls.
     b'r' => RequestLane, from Executor, files 0, needs ReverseLanes;
     /// The lane or the pipeline with this number is not served.
     b'x' => Refused { number: u64, why: String }, from Executor, files 0;
+    /// The call on the lane or pipeline with this number goes on, for this reason.
+    b'g' => NotInterrupted { number: u64, why: String }, from Executor, files 0;
     /// The first message of an executor that confines itself: the number of its sweeper, a child of the controller, or 0 for none.
     /// It comes before linked code runs.
     b'c' => Sweeper { pid: u64 }, from Executor, files 0;

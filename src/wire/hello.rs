@@ -18,12 +18,14 @@ pub(crate) enum Feature {
     Snapshots = 2,
     /// The controller opens lanes for threads of the program's own.
     ReverseLanes = 3,
+    /// The executor interrupts calls.
+    Interrupts = 4,
 }
 
 impl Feature {
     /// All that this build has.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Pipelines, Self::Regions, Self::Snapshots, Self::ReverseLanes];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Pipelines, Self::Regions, Self::Snapshots, Self::ReverseLanes, Self::Interrupts];
 
     /// The name in errors and in the table of the page.
     pub(crate) const fn name(self) -> &'static str {
@@ -32,6 +34,7 @@ impl Feature {
             Self::Regions => "regions",
             Self::Snapshots => "snapshots",
             Self::ReverseLanes => "reverse lanes",
+            Self::Interrupts => "interrupts",
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct Death {
     pub limit: Option<String>,
 }
 
-/// The value of a fact about a [`Death`].
+/// The value of a fact about a [`Death`], or about an [`Interruption`](super::Interruption).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fact<'a> {
     /// It is so.

@@ -265,5 +265,5 @@ impl Arrived {
 #[cold]
 fn failure(bytes: &[u8]) -> Error {
     let text = &bytes[..bytes.len().min(ERROR_BYTES_MAX)];
-    Error::remote(String::from_utf8_lossy(text))
+    Error::answered(String::from_utf8_lossy(text).into_owned())
 }

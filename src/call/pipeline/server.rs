@@ -40,8 +40,8 @@ impl Server {
         Self { inbound, outbound, polling, backlog: VecDeque::new() }
     }
 
-    /// Runs calls with `handle` until the controller closes the pipeline. `handle` takes the function and its arguments, and
-    /// returns the result; its `Err` is answered out of band. Calls that were submitted before the close are run, even when
+    /// Runs calls with `handle` until the controller closes the pipeline. `handle` takes the call's number, the function and its
+    /// arguments, and returns the result; its `Err` is answered out of band. Calls that were submitted before the close are run, even when
     /// their results are not received any more.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Server {
     /// When the controller broke the protocol.
     pub(crate) fn serve<R: AsRef<[u8]>>(
         mut self,
-        handle: impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
+        handle: impl Fn(u64, u64, &[u8]) -> std::result::Result<R, String>,
     ) -> Result<()> {
         let mut line = EMPTY_LINE;
         let mut long = Vec::new();
@@ -72,7 +72,7 @@ impl Server {
             } else if kind == Record::Call as u8 {
                 // The call may take long, and the next fence comes only behind it.
                 self.outbound.wake_seen();
-                match handle(target, payload) {
+                match handle(sequence, target, payload) {
                     Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
                     Err(message) => self.fail(sequence, message)?,
                 }
@@ -94,7 +94,7 @@ impl Server {
         mut sequence: u64,
         target: u64,
         payload: &mut [u8],
-        handle: &impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
+        handle: &impl Fn(u64, u64, &[u8]) -> std::result::Result<R, String>,
     ) -> Result<()> {
         let bytes = payload.len();
         let Some(CallsHead { target, shared, row }) = CallsHead::unpack(target, bytes) else {
@@ -115,7 +115,7 @@ impl Server {
             // The call may take long, and the next fence comes only behind it.
             self.outbound.wake_seen();
             let is_last = end == bytes;
-            match handle(target, args) {
+            match handle(sequence, target, args) {
                 Ok(result) => {
                     let result = result.as_ref();
                     match result.try_into() {

@@ -124,7 +124,8 @@ impl<F: FunctionType> Batch<F> {
                 return Some(Err(why));
             }
         }
-        self.arrived.next()
+        let next = self.arrived.next()?;
+        Some(next.map_err(|error| self.handle.explain(error)))
     }
 }
 

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::call::{Wait, Watch};
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What a call is made with, besides its arguments: how long it may take, and what watches it.
 ///
@@ -42,6 +41,49 @@ use crate::error::{Error, Result};
 pub struct CallOptions<'a> {
     pub(in crate::controller) timeout: Option<Duration>,
     pub(in crate::controller) watch: Option<(Duration, &'a dyn Fn() -> Result<()>)>,
+    pub(in crate::controller) on_deadline: OnDeadline,
+    /// How long an interruption may take; `None` for [`GRACE`].
+    grace: Option<Duration>,
+}
+
+/// How long an interruption may take, unless told otherwise.
+const GRACE: Duration = Duration::from_millis(10);
+
+/// What happens to a call that has not returned by its deadline, or that its watch ends.
+///
+/// | choice | the call | the process |
+/// |---|---|---|
+/// | [`Interrupt`](OnDeadline::Interrupt) | ends; if it cannot be ended in the [grace time](CallOptions::grace), it is abandoned | lives |
+/// | [`InterruptOrKill`](OnDeadline::InterruptOrKill) | ends | is killed if the call cannot be ended in the grace time |
+/// | [`Abandon`](OnDeadline::Abandon) | runs on, and its result is dropped | lives |
+/// | [`Kill`](OnDeadline::Kill) | ends with the process | is killed |
+///
+/// A call with a [watch](CallOptions::watch) is not abandoned: its process is killed instead.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use farcall::controller::{CallOptions, OnDeadline};
+///
+/// let options = CallOptions::new()
+///     .timeout(Duration::from_millis(100))
+///     .on_deadline(OnDeadline::InterruptOrKill)
+///     .grace(Duration::from_millis(50));
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnDeadline {
+    /// The call is interrupted, and abandoned if that is not possible.
+    #[default]
+    Interrupt,
+    /// The call is interrupted, and the process is killed if that is not possible.
+    InterruptOrKill,
+    /// The call runs on, and its result is dropped.
+    Abandon,
+    /// The process is killed.
+    Kill,
 }
 
 impl<'a> CallOptions<'a> {
@@ -51,7 +93,10 @@ impl<'a> CallOptions<'a> {
         Self::default()
     }
 
-    /// The call takes at most `timeout`; then it fails ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)). By the restart policy
+    /// The call takes at most `timeout`. Then it is interrupted: it fails with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted),
+    /// and its process lives on with its variables ([`on_deadline`](CallOptions::on_deadline) chooses otherwise).
+    ///
+    /// Code that cannot be interrupted is abandoned ([`ErrorKind::Timeout`](crate::ErrorKind::Timeout)). By the restart policy
     /// ([`kill_on_timeout`](super::super::RestartPolicy::kill_on_timeout)) the process is killed then. Otherwise the function still
     /// runs, the controller still serves its calls back, and its result will be dropped ([`Stats::late`](super::super::Stats::late)).
     ///
@@ -68,10 +113,10 @@ impl<'a> CallOptions<'a> {
     }
 
     /// `watch` runs on the calling thread when there is no result after the time `every`, and again each time that `every` has passed.
-    /// It may end the call: its error becomes the call's, and the process is killed. A call that returns sooner costs as much as one
-    /// without a watch, and a look at the clock.
+    /// It may end the call: its error becomes the call's, and the call is interrupted. Where that is not possible, the process is killed.
+    /// A call that returns sooner costs as much as one without a watch, and a look at the clock.
     ///
-    /// With a [timeout](CallOptions::timeout) as well, the process is killed at the timeout, at most `every` later.
+    /// With a [timeout](CallOptions::timeout) as well, the same happens at the timeout.
     ///
     /// While a handler of the host runs on the thread, `watch` does not. While the call waits for a free process, `watch` runs as well,
     /// and its error kills no process. Each time the call goes to the end of the queue.
@@ -80,24 +125,25 @@ impl<'a> CallOptions<'a> {
         Self { watch: Some((every, watch)), ..self }
     }
 
-    pub(in crate::controller) fn deadline(&self) -> Deadline {
-        self.timeout.map_or(Deadline::SESSION_END, Deadline::after)
+    /// What happens to the call at its deadline, and when its watch ends it.
+    #[must_use]
+    pub fn on_deadline(self, on_deadline: OnDeadline) -> Self {
+        Self { on_deadline, ..self }
     }
 
-    /// Makes `call` with these options, up to their deadline. `kill` gets the error of a watch that ends the call, and kills the process.
-    pub(in crate::controller) fn apply<R>(
-        &self,
-        deadline: Deadline,
-        kill: &dyn Fn(&Error),
-        call: impl FnOnce(Wait<'_>) -> R,
-    ) -> R {
-        let Some((every, watch)) = self.watch else { return call(deadline.into()) };
-        let every = self.timeout.map_or(every, |timeout| timeout.min(every));
-        let ask = || match deadline.has_passed() {
-            true => Err(Error::timeout("the watched call did not return in time")),
-            false => watch(),
-        };
-        call((&Watch::new(every, &ask, kill)).into())
+    /// How long the executor may try to interrupt the call: 10 ms unless told. It looks at the call's thread every 20 µs to 1 ms, until
+    /// that stands where the call can be left.
+    #[must_use]
+    pub fn grace(self, grace: Duration) -> Self {
+        Self { grace: Some(grace), ..self }
+    }
+
+    pub(in crate::controller) fn grace_time(&self) -> Duration {
+        self.grace.unwrap_or(GRACE)
+    }
+
+    pub(in crate::controller) fn deadline(&self) -> Deadline {
+        self.timeout.map_or(Deadline::SESSION_END, Deadline::after)
     }
 }
 

@@ -62,7 +62,7 @@ impl Handle {
     }
 
     #[cold]
-    fn explain(&self, error: Error) -> Error {
+    pub(super) fn explain(&self, error: Error) -> Error {
         self.session.remote().explain(error, Deadline::after(POLL_TIMEOUT))
     }
 

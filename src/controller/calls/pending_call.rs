@@ -103,7 +103,7 @@ impl<F: FunctionType> PendingCall<F> {
         self.handle.take(&self.completion, &mut arrived, deadline)?;
         let result = arrived.into_only();
         let result = result.unwrap_or_else(|| Err(Error::invalid("the result was taken before")));
-        F::decode_owned(&self.form, result?)
+        F::decode_owned(&self.form, result.map_err(|error| self.handle.explain(error))?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The handle of an executor: one or more processes with the same contents, which start again after a death if the host wants that.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::library::Library;
 use super::slot::Slot;
@@ -285,6 +286,45 @@ impl Executor {
     pub fn kill(&self) {
         let why = Error::disconnected("the host has ended the executor");
         self.slots.all().iter().for_each(|slot| slot.kill(&why));
+    }
+
+    /// Ends all calls of linked code that run now. The processes live on, with their code and variables. Each call fails with
+    /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), unless it returns first, or cannot be left within `grace`
+    /// ([`OnDeadline`](crate::controller::OnDeadline) says when). Those that wait in a handler of the host end when the handler has
+    /// returned. May be called on any thread; it waits for nothing.
+    ///
+    /// # Errors
+    ///
+    /// When an executor is of a build without interrupts, or its control socket is full. The other processes' calls end nevertheless.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    #[doc = include_str!("../../docs/compile.txt")]
+    /// use std::time::Duration;
+    /// use farcall::ErrorKind;
+    /// use farcall::controller::ExecutorBuilder;
+    ///
+    /// let executor = ExecutorBuilder::new().this_program().start()?;
+    /// let library = executor.library("main");
+    /// library.add_object(&compile("volatile long n; void loop(void) { for (;;) n++; } long read(void) { return n; }")?)?;
+    /// let run = library.function::<extern "C" fn()>("loop").bind()?;
+    /// std::thread::scope(|scope| {
+    ///     let call = scope.spawn(|| run.call(()).expect_err("it has no end").kind());
+    ///     while !call.is_finished() {
+    ///         std::thread::sleep(Duration::from_millis(5));
+    ///         executor.interrupt_all(Duration::from_millis(10))?;
+    ///     }
+    ///     assert_eq!(call.join().ok(), Some(ErrorKind::Interrupted));
+    ///     Ok::<(), farcall::Error>(())
+    /// })?;
+    /// assert!(library.function::<extern "C" fn() -> i64>("read").call(())? > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn interrupt_all(&self, grace: Duration) -> Result<()> {
+        let interrupted = self.slots.all().iter().map(|slot| slot.interrupt_all(grace));
+        interrupted.fold(Ok(()), Error::join)
     }
 
     /// As [`kill`](Executor::kill), and starts the next processes now.

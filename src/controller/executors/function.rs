@@ -10,6 +10,7 @@ use crate::ExecutorAddr;
 use crate::call::ToSessionEnd;
 use crate::controller::calls::bound_function::BoundFunction;
 use crate::controller::calls::function_type::Placed;
+use crate::controller::calls::overdue::Overdue;
 use crate::controller::calls::{
     Batch, CFunctionType, CallOptions, FunctionType, PendingCall, Pipeline, Rows, StaticType,
 };
@@ -172,10 +173,14 @@ impl<F: FunctionType> Function<F> {
         match &self.0 {
             Origin::Bound(function) => {
                 let kill = |_: &_| function.session().remote().supervisor().process().kill();
-                options.apply(deadline, &kill, |wait| function.call(wait, arguments))
+                let opener = function.session().remote().opener();
+                let overdue = Overdue::new(options, deadline, opener, &kill);
+                overdue.look_after(|wait| function.call(wait, arguments))
             }
             Origin::Named(function) => function.lend(options, deadline, |bound, kill| {
-                options.apply(deadline, kill, |wait| bound.call(wait, arguments))
+                let opener = bound.session().remote().opener();
+                let overdue = Overdue::new(options, deadline, opener, kill);
+                overdue.look_after(|wait| bound.call(wait, arguments))
             }),
         }
     }

@@ -86,11 +86,21 @@ impl Slot {
 
     /// The number of the present process, if it is alive.
     pub(super) fn pid(&self) -> Option<i32> {
+        self.alive().map(|generation| generation.process.pid())
+    }
+
+    /// Ends all calls that run in the present process.
+    pub(super) fn interrupt_all(&self, grace: Duration) -> Result<()> {
+        let alive = self.alive();
+        let opener = alive.as_ref().map(|alive| alive.process.session.remote().opener());
+        opener.map_or(Ok(()), |opener| opener.interrupt_all(grace))
+    }
+
+    /// The present process, if it runs.
+    fn alive(&self) -> Option<Arc<Generation>> {
         self.origin.check().ok()?;
         let present = self.state.lock().generation.clone();
-        present
-            .filter(|generation| generation.is_alive())
-            .map(|generation| generation.process.pid())
+        present.filter(|generation| generation.is_alive())
     }
 
     /// Forgets a library without handles, unless a next process has to have it.

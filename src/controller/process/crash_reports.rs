@@ -33,7 +33,8 @@ impl CrashReports {
         &self.first
     }
 
-    /// The error to report instead of `error`: how the executor died, if it did. Kills an executor that broke the protocol.
+    /// The error to report instead of `error`: how the executor died, if it did, or where the call was interrupted. Kills an executor
+    /// that broke the protocol.
     #[cold]
     pub(crate) fn explain(
         &self,
@@ -41,6 +42,10 @@ impl CrashReports {
         supervisor: &Supervisor,
         deadline: Deadline,
     ) -> Error {
+        if let Some(told) = error.interruption() {
+            let located = told.located(self.code.locate(told.program_counter));
+            return Error::interrupted(located);
+        }
         if !error.is_disconnected() || error.death().is_some() {
             return error;
         }

@@ -9,6 +9,8 @@
 //! Invariant: the supervisor's thread, which reads here, never waits for the executor. A forked child, which has a copy of the socket,
 //! neither sends nor receives.
 
+mod interrupts;
+
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -61,6 +63,8 @@ pub(crate) struct LaneOpener {
 struct Numbered {
     last: u64,
     ends: HashMap<u64, End>,
+    /// The lanes and pipelines with a call that is to be interrupted, each with the reason why it goes on.
+    interrupted: HashMap<u64, Option<String>>,
     /// What an executor that ends by itself says of itself, and its reason.
     last_words: Option<(Hello, String)>,
     /// How the executor broke the protocol.
@@ -157,6 +161,7 @@ impl LaneOpener {
             let lane = Lane::of_executor(&segment, first);
             let number = self.expect(lane.end());
             let end = self.lanes.add(lane)?;
+            end.set_number(number);
             self.send(&ControlMessage::Lane { number }, &[file.as_fd()], deadline)?;
             Ok(Opened::AwaitsSetup(end))
         };
@@ -288,6 +293,13 @@ impl LaneOpener {
                 refused.into_iter().for_each(|end| end.refuse(&why));
                 Ok(())
             }
+            ControlMessage::NotInterrupted { number, why } => {
+                // A late one is for a call that has ended.
+                if let Some(obstacle) = self.numbered().interrupted.get_mut(&number) {
+                    *obstacle = Some(why);
+                }
+                Ok(())
+            }
             ControlMessage::Sweeper { pid } => {
                 let sweeper = i32::try_from(pid).ok().filter(|pid| *pid > 0);
                 let again = self.sweeper.set(sweeper.and_then(Awaiter::of));
@@ -305,6 +317,8 @@ impl LaneOpener {
             | ControlMessage::Slab { .. }
             | ControlMessage::Region { .. }
             | ControlMessage::Freeze
+            | ControlMessage::Interrupt { .. }
+            | ControlMessage::InterruptAll { .. }
             | ControlMessage::Fork
             | ControlMessage::Collect { .. }
             | ControlMessage::Frozen

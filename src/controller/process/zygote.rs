@@ -173,6 +173,9 @@ fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
         | ControlMessage::Collect { .. }
         | ControlMessage::RequestLane
         | ControlMessage::Refused { .. }
+        | ControlMessage::NotInterrupted { .. }
+        | ControlMessage::Interrupt { .. }
+        | ControlMessage::InterruptAll { .. }
         | ControlMessage::Sweeper { .. } => {
             Err(message.misplaced("a controller that waits for an answer of a zygote"))
         }

@@ -9,6 +9,7 @@ use crate::ExecutorAddr;
 use crate::call::{LaneEnd, Lanes, Opened};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::executor::interrupt::Requests;
 use crate::executor::process::descriptors;
 use crate::shm::Segment;
 use crate::sync::{Condvar, Mutex, Ordering};
@@ -34,6 +35,8 @@ pub(crate) struct Acceptor {
     pub(crate) controller: Features,
     pub(crate) state: Mutex<State>,
     pub(crate) changed: Condvar,
+    /// The calls that are to be interrupted.
+    pub(crate) interrupts: Requests,
 }
 
 /// Requests to the acceptor's thread, and what it has received for other threads.
@@ -83,7 +86,8 @@ pub(crate) enum Kind {
 
 impl Acceptor {
     pub(crate) fn new(first: Arc<Segment>, controller: Features) -> Self {
-        Self { first, controller, state: Mutex::default(), changed: Condvar::new() }
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        Self { first, controller, state, changed, interrupts: Requests::default() }
     }
 
     pub(crate) fn queue_work(&self, number: u64, kind: Result<Kind>) {

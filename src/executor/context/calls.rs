@@ -2,6 +2,7 @@
 
 use crate::call::Handler;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::entry::wrapper;
 use crate::transport::{Payload, Transport};
 
@@ -18,6 +19,14 @@ impl<T: Transport> Handler<T> for WrapperCalls {
         args: Payload<'_>,
         _: Vec<u8>,
     ) -> std::result::Result<WrapperFunctionBuffer, String> {
-        wrapper::call(target, args)
+        let served = ServedCalls::of_thread();
+        if let Some(served) = served {
+            served.begin();
+        }
+        let outcome = wrapper::call(target, args);
+        if let Some(served) = served {
+            served.end();
+        }
+        outcome
     }
 }

@@ -11,6 +11,8 @@ use crate::ExecutorAddr;
 use crate::call::contract::Placement;
 use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::interrupt;
 use crate::executor::log;
 use crate::executor::memory::attached::Attached;
 use crate::executor::memory::{MemoryMap, forked};
@@ -124,6 +126,9 @@ impl Instance {
             return Err(Error::violation(format!("slab {index} of {SLABS_MAX}")));
         }
         let (start, data) = self.memory.reserve_shared(placement, files)?;
+        if let Some(slab) = self.memory.slabs().into_iter().find(|slab| slab.start == start) {
+            interrupt::add_linked(index, slab);
+        }
         let word = DATA_END_WORD + index;
         forked::keep_apart(index, data, self.acceptor()?.first.view(word..word + 1));
         Ok(start)
@@ -134,13 +139,15 @@ impl Instance {
         ExecutorAddr::new(std::ptr::from_ref(self) as u64)
     }
 
-    /// Serves the calls that come in over a lane, on the calling thread.
+    /// Serves the calls that come in over the lane with this number, on the calling thread.
     ///
     /// # Errors
     ///
     /// The reason for the lane's end, unless the controller hung up in order.
-    pub(crate) fn serve(&self, end: LaneEnd) -> Result<()> {
-        self.lanes.serve(end, &WrapperCalls)
+    pub(crate) fn serve(&self, number: u64, end: LaneEnd) -> Result<()> {
+        let served = ServedCalls::of_lane(end.counters());
+        let serve = || self.lanes.serve(end, &WrapperCalls);
+        self.acceptor()?.interrupts.while_serving(number, &served, serve)
     }
 
     /// The acceptor of lanes and slabs.

@@ -2,16 +2,20 @@
 //!
 //! A call is *unwound* when it reaches a function that cannot be compiled (`services::lazy`). The unwinder runs the destructors
 //! of its frames, as for a cancelled thread, up to the innermost *unwind boundary*. That is the frame through which linked code
-//! was entered. The call fails there.
+//! was entered. The call fails there. So does a call that the controller interrupts (`interrupt`).
 //!
 //! Between a boundary and the code that it entered there are only frames of linked code, so no frame of this library
 //! is skipped. `main`, initializers, handlers, resolvers and typed calls always have a boundary, and LLVM 22's
 //! wrapper functions from [`require`] on. Threads and `WrapperFunction`s have none.
 #![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
 
+pub(crate) mod served_calls;
+
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+
+use served_calls::ServedCalls;
 
 use crate::call::Lanes;
 use crate::executor::log::{self, Level};
@@ -134,6 +138,12 @@ struct UnwindBoundary {
     stack: u64,
     /// The thread's call depth at entry. An equal depth at the unwinding proves that no other call was entered since.
     depth: u64,
+    /// The number of the call that this thread runs; 0 if it serves none.
+    call: u64,
+    /// The boundary further up on this stack; null if there is none.
+    outer: *mut UnwindBoundary,
+    /// The call is being unwound.
+    is_unwinding: bool,
     /// Why the call was unwound.
     why: Option<String>,
     exception: MaybeUninit<Exception>,
@@ -178,17 +188,19 @@ pub(crate) unsafe fn enter(
     function: *const c_void,
     arguments: [usize; 3],
 ) -> std::result::Result<Registers, String> {
-    let (depth, exception) = (Lanes::depth(), MaybeUninit::uninit());
-    let mut boundary = UnwindBoundary { stack: 0, depth, why: None, exception };
+    let (depth, call, outer) = (Lanes::depth(), running(), INNERMOST.get());
+    let (is_unwinding, exception) = (false, MaybeUninit::uninit());
+    let mut boundary =
+        UnwindBoundary { stack: 0, depth, call, outer, is_unwinding, why: None, exception };
     let at = &raw mut boundary;
-    let before = INNERMOST.replace(at);
+    INNERMOST.set(at);
     // SAFETY: the function passes three arguments on, stores a word at the fifth, and returns what the callee
     // returns.
     let enter: Enter = unsafe { std::mem::transmute(farcall_enter_boundary as *const c_void) };
     let [first, second, third] = arguments;
     // SAFETY: the caller vouches for the function; the word is the first field of the live `boundary`.
     let result = unsafe { enter(function, first, second, third, at.cast::<u64>()) };
-    INNERMOST.set(before);
+    INNERMOST.set(outer);
     match boundary.why.take() {
         None => Ok(result),
         Some(why) => Err(why),
@@ -196,6 +208,12 @@ pub(crate) unsafe fn enter(
 }
 
 const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);
+
+/// The number of the call that this thread runs; 0 if it serves none.
+#[inline]
+fn running() -> u64 {
+    ServedCalls::of_thread().map_or(0, ServedCalls::running)
+}
 
 /// Unwinds the call that this thread runs; called by the innermost function of that call. The destructors of its
 /// frames run, and it fails at its boundary.
@@ -218,8 +236,11 @@ pub(crate) fn unwind(why: String) -> ! {
     WHY.set(Some(why));
     // SAFETY: as above.
     let exception = unsafe { (&raw mut (*boundary).exception).cast::<Exception>() };
-    // SAFETY: the field is part of the live boundary. The exception class is 0, and no cleanup function is set.
-    unsafe { exception.write(Exception([0; 8])) };
+    let caught = on_caught as unsafe extern "C" fn(c_int, *mut c_void);
+    // SAFETY: the field is part of the live boundary. The exception class is 0; its cleanup function is the second word.
+    unsafe { exception.write(Exception([0, caught as usize as u64, 0, 0, 0, 0, 0, 0])) };
+    // SAFETY: the boundary is live, checked above.
+    unsafe { (*boundary).is_unwinding = true };
     // SAFETY: the exception object lives in the boundary's frame, which stays until the unwinding arrives there.
     unsafe { _Unwind_ForcedUnwind(exception.cast(), on_frame, boundary.cast()) };
     // The unwinder returns if it meets a frame without unwind information; the remaining frames are skipped.
@@ -243,6 +264,56 @@ unsafe extern "C-unwind" fn on_frame(
         unsafe { return_to(boundary.cast()) }
     }
     0
+}
+
+/// A handler for all exceptions has caught the unwinding, and does not let it go on. Linked code runs on.
+unsafe extern "C" fn on_caught(_reason: c_int, _exception: *mut c_void) {
+    WHY.take();
+    if let Some(boundary) = std::ptr::NonNull::new(INNERMOST.get()) {
+        // SAFETY: the boundary's frame is further up on this stack and has not been left.
+        unsafe { (*boundary.as_ptr()).is_unwinding = false };
+    }
+}
+
+/// Whether the calling thread runs one of the calls `first..=last`, and can be unwound to its innermost boundary.
+///
+/// # Errors
+///
+/// Why it cannot.
+pub(crate) fn interruptible(
+    served: &ServedCalls,
+    (first, last): (u64, u64),
+) -> std::result::Result<(), NotInterruptible> {
+    let innermost = INNERMOST.get();
+    let mut boundary = innermost;
+    // SAFETY: the boundaries of this list are further up on this stack and have not been left.
+    while let Some(UnwindBoundary { call, outer, .. }) = unsafe { boundary.as_ref() } {
+        if (first..=last).contains(call) {
+            // SAFETY: the list has a first boundary, which is live as the others are.
+            let Some(innermost) = (unsafe { innermost.as_ref() }) else { break };
+            return match innermost.depth == served.depth() {
+                true if !innermost.is_unwinding => Ok(()),
+                true => Err(NotInterruptible::Unwinds),
+                false => Err(NotInterruptible::WithoutBoundary),
+            };
+        }
+        boundary = *outer;
+    }
+    match (first..=last).contains(&served.running()) {
+        true => Err(NotInterruptible::WithoutBoundary),
+        false => Err(NotInterruptible::NotRunning),
+    }
+}
+
+/// Why a call cannot be unwound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotInterruptible {
+    /// It has not begun, or has ended.
+    NotRunning,
+    /// It is being unwound.
+    Unwinds,
+    /// Its linked code was entered without a boundary, or the thread is on the way in or out.
+    WithoutBoundary,
 }
 
 /// # Safety

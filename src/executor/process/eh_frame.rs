@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::sps::Status;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::memory::access;
 use crate::{AddrRange, ExecutorAddr};
 
@@ -49,6 +49,31 @@ type Run = (ExecutorAddr, Option<*mut Entry>);
 
 // SAFETY: an entry is reached under the lock only, or by the unwinder, so it may move between threads.
 unsafe impl Send for Sections {}
+
+/// Sections that were registered so far, and how many of them the unwinder has prepared for its searches.
+static REGISTERED: AtomicU64 = AtomicU64::new(0);
+static PREPARED: AtomicU64 = AtomicU64::new(0);
+
+/// Makes the unwinder prepare all sections for its searches: the first search behind a registration allocates memory. Waits for no linked
+/// code.
+pub(crate) fn prepare() {
+    let registered = REGISTERED.load(Ordering::Acquire);
+    if PREPARED.load(Ordering::Relaxed) != registered {
+        let mut bases = [std::ptr::null(); 3];
+        // SAFETY: no function is at this address, and there is room for the three words of a result.
+        unsafe { _Unwind_Find_FDE(std::ptr::without_provenance(1), &raw mut bases) };
+        PREPARED.store(registered, Ordering::Release);
+    }
+}
+
+/// True if a search of the unwinder allocates nothing, so that a signal handler may begin one.
+pub(crate) fn is_prepared() -> bool {
+    PREPARED.load(Ordering::Acquire) == REGISTERED.load(Ordering::Acquire)
+}
+
+unsafe extern "C" {
+    fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut [*const c_void; 3]) -> *const c_void;
+}
 
 static SECTIONS: Mutex<Sections> =
     Mutex::new(Sections { all: BTreeMap::new(), free: VecDeque::new() });
@@ -81,6 +106,15 @@ impl Serve for FramesRegister {
     }
 }
 
+/// Registers a section of this library's own, which stays.
+///
+/// # Errors
+///
+/// When it is malformed.
+pub(crate) fn register_own(section: AddrRange) -> Result<()> {
+    register(section, Gaps::Zero)
+}
+
 /// The possible content of gaps between records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gaps {
@@ -100,6 +134,8 @@ fn register(section: AddrRange, gaps: Gaps) -> Result<()> {
             section.start, section.end, other.start, other.end
         ))),
         None => {
+            // Before the unwinder gets the section.
+            REGISTERED.fetch_add(1, Ordering::AcqRel);
             let unwinder = unwinder();
             let register = |start| {
                 let entry = matches!(unwinder, Unwinder::Frames).then(|| sections.entry());
@@ -383,10 +419,6 @@ mod tests {
 
     /// The start of the function that the unwinder finds at this address.
     fn described(address: usize) -> Option<usize> {
-        unsafe extern "C" {
-            fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut [*const c_void; 3])
-            -> *const c_void;
-        }
         let mut bases = [std::ptr::null(); 3];
         // SAFETY: the function searches for any address, and `bases` has room for the answer.
         let fde =

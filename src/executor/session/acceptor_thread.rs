@@ -25,6 +25,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::{Acceptor, Handover, Kind};
 use crate::executor::context::instance::Instance;
+use crate::executor::interrupt;
 use crate::executor::log;
 use crate::executor::memory::forked;
 use crate::executor::process::descriptors;
@@ -57,6 +58,7 @@ impl Acceptor {
         let session = Arc::clone(session);
         own_thread::start("farcall-acceptor", STACK_BYTES, move || {
             let Ok(acceptor) = session.acceptor() else { return };
+            interrupt::prepare();
             let words =
                 acceptor.first.view(PROCESS_HOLDER_WORD..PROCESS_HOLDER_WORD + HOLDER_WORDS);
             // Without the lock the controller notices the process's end later.
@@ -117,8 +119,10 @@ impl Acceptor {
             // [DOORBELL] Acquire: pairs with the Release in `Acceptor::ring`; the requests of the ringing thread are
             // visible.
             let value = doorbell.load(Ordering::Acquire);
+            let arrived = self.receive_arrived(session, socket);
+            let next_look = self.look_at_interrupted();
             let all_sent = self.send_waiting(socket);
-            match self.receive_arrived(session, socket) {
+            match arrived {
                 Ok(None) if all_sent => {}
                 Ok(None) => {
                     // The socket has no room, and no thread rings when it has.
@@ -130,11 +134,23 @@ impl Acceptor {
                 Err(error) => return End::Broken(error.during("the control socket")),
             }
             let seen = Seen { word: doorbell, value, is_private: false };
-            futex::wait(
-                &[seen],
-                if looks { Deadline::after(tied::LOOK) } else { Deadline::SESSION_END },
-            );
+            let deadline = if looks { Deadline::after(tied::LOOK) } else { Deadline::SESSION_END };
+            futex::wait(&[seen], next_look.map_or(deadline, |next| deadline.or_after(next)));
         }
+    }
+
+    /// Looks at the calls that are to be interrupted, and tells the controller which of them go on. Returns the time to the next look.
+    fn look_at_interrupted(&self) -> Option<Duration> {
+        let (next, goes_on) = self.interrupts.sample_due();
+        for (number, why) in goes_on {
+            self.not_interrupted(number, why);
+        }
+        next
+    }
+
+    fn not_interrupted(&self, number: u64, why: String) {
+        let message = ControlMessage::NotInterrupted { number, why };
+        self.state.lock().messages.push_back(message);
     }
 
     /// Sends the messages and requests of other threads. False if the socket has no room for all of them.
@@ -188,6 +204,15 @@ impl Acceptor {
                 ControlMessage::Region { address } => {
                     session.attached.map(ExecutorAddr::new(address), only(files));
                 }
+                ControlMessage::Interrupt { number, call, grace_ns } => {
+                    let grace = Duration::from_nanos(grace_ns);
+                    if let Err(why) = self.interrupts.want(number, call, grace) {
+                        self.not_interrupted(number, why);
+                    }
+                }
+                ControlMessage::InterruptAll { grace_ns } => {
+                    self.interrupts.want_all(Duration::from_nanos(grace_ns));
+                }
                 ControlMessage::Freeze => {
                     let zygote = only(files)?;
                     let Some(why) = zygote::refusal() else {
@@ -202,6 +227,7 @@ impl Acceptor {
                 | ControlMessage::Collect { .. }
                 | ControlMessage::RequestLane
                 | ControlMessage::Refused { .. }
+                | ControlMessage::NotInterrupted { .. }
                 | ControlMessage::Sweeper { .. }
                 | ControlMessage::LastWords { .. }
                 | ControlMessage::Frozen

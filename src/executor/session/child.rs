@@ -27,6 +27,7 @@ use crate::session::ConnectionSpec;
 use crate::shm::Segment;
 use crate::sps;
 use crate::sync::{AtomicU64, Mutex};
+use crate::sys::asymmetric_fence;
 use crate::sys::confine::apply::{confine, confine_copy};
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::confine::enforced::Enforced;
@@ -44,6 +45,9 @@ use crate::transport::{Connection, Lane, Side, VettedPeer};
 use crate::wire::control::ControlMessage;
 use crate::wire::hello::Hello;
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
+
+/// The number of the first lane. The controller numbers the others from 1.
+const FIRST_LANE: u64 = 0;
 
 /// The exit status of an executor that could not serve.
 const FAILED: i32 = 125;
@@ -381,7 +385,7 @@ fn serve_lanes(
     if let Some(setup) = setup {
         ended = end.send_setup(&setup);
     }
-    let ended = ended.and_then(|()| session.serve(end));
+    let ended = ended.and_then(|()| session.serve(FIRST_LANE, end));
     let is_this_lane_alone = |error: &Error| error.kind() == ErrorKind::Disconnected;
     if ended.as_ref().err().is_none_or(is_this_lane_alone) {
         // The controller may still use other lanes.
@@ -452,6 +456,8 @@ fn prepare(
     confinement: &Confinement,
 ) -> Result<(Acceptor, Vec<OwnedFd>, Enforced)> {
     tied::die_with_parent(parent)?;
+    // While there is one thread.
+    asymmetric_fence::prepare();
     broken_pipe::restore();
     futex::check()?;
     let confined = confine(confinement, parent)?;
@@ -495,6 +501,9 @@ fn receive_begin(socket: BorrowedFd<'_>) -> Result<(Hello, Vec<OwnedFd>)> {
         | ControlMessage::Collect { .. }
         | ControlMessage::RequestLane
         | ControlMessage::Refused { .. }
+        | ControlMessage::NotInterrupted { .. }
+        | ControlMessage::Interrupt { .. }
+        | ControlMessage::InterruptAll { .. }
         | ControlMessage::Sweeper { .. }
         | ControlMessage::LastWords { .. }
         | ControlMessage::Frozen

@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::executor::context::acceptor::{Acceptor, Kind, Work};
 use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::instance::Instance;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
 use crate::sys::process::thread::SignalMask;
@@ -55,7 +56,7 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             Ok(end) => {
                 let _holder = hold(&segment, HOLDER_WORD);
                 if end.send_setup(&[]).is_ok() {
-                    let _ = session.serve(end);
+                    let _ = session.serve(work.number, end);
                 }
             }
             Err(error) => acceptor.refuse(work.number, &error),
@@ -64,9 +65,14 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             let _holder = hold(&segment, PIPELINE_HOLDER_WORD);
             let lifeline = Lifeline::new(End::new());
             let server = Server::new(pipeline::end(&segment, Side::Executor, &lifeline, 0));
-            let _ = server.serve(|target, args| {
-                Handler::<Lane>::handle(&WrapperCalls, target, Payload::Own(args), Vec::new())
-            });
+            let served = ServedCalls::of_pipeline();
+            let handle = |sequence, target, args: &[u8]| {
+                let args = Payload::Own(args);
+                let call = || Handler::<Lane>::handle(&WrapperCalls, target, args, Vec::new());
+                served.run(sequence, call)
+            };
+            let serve = || server.serve(handle);
+            let _ = acceptor.interrupts.while_serving(work.number, &served, serve);
         }
     }
 }

@@ -132,6 +132,9 @@ fn receive(socket: BorrowedFd<'_>) -> Result<Option<Request>> {
         | ControlMessage::Freeze
         | ControlMessage::RequestLane
         | ControlMessage::Refused { .. }
+        | ControlMessage::NotInterrupted { .. }
+        | ControlMessage::Interrupt { .. }
+        | ControlMessage::InterruptAll { .. }
         | ControlMessage::Sweeper { .. }
         | ControlMessage::LastWords { .. }
         | ControlMessage::Frozen

@@ -44,7 +44,11 @@ fn rows(list: &str) -> Rows<'_> {
     all
 }
 
-/// The public methods of these types, and the facts of a death.
+/// The types whose fields are facts that each door tells, and their files.
+const FACTS: [(&str, &str); 2] =
+    [("error/death.rs", "Death"), ("error/interruption.rs", "Interruption")];
+
+/// The public methods of these types, and the facts of a death or an interruption.
 fn methods(types: &BTreeSet<&str>, sources: &[(String, String)]) -> BTreeSet<(String, String)> {
     let mut found = BTreeSet::new();
     for (path, text) in sources {
@@ -65,8 +69,10 @@ fn methods(types: &BTreeSet<&str>, sources: &[(String, String)]) -> BTreeSet<(St
                 found.insert((of.clone(), name.to_owned()));
             }
             let field = line.strip_prefix("    pub ").and_then(|rest| rest.split_once(':'));
-            if let Some((name, _)) = field.filter(|_| path.ends_with("error/death.rs")) {
-                found.insert(("Death".to_owned(), name.to_owned()));
+            let told = FACTS.iter().find(|(file, _)| path.ends_with(file));
+            let field = field.filter(|(name, _)| !name.contains(' '));
+            if let (Some((name, _)), Some((_, of))) = (field, told) {
+                found.insert(((*of).to_owned(), name.to_owned()));
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::controller::process::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::origin::Origin;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::sys::process::child::Child;
 use crate::sys::process::dying::Ended;
 
@@ -23,6 +23,8 @@ pub(super) struct Life {
     opener: Weak<LaneOpener>,
     /// Why it cannot be killed.
     refusal: OnceLock<Error>,
+    /// It was killed, and ends soon.
+    is_killed: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Life {
             origin: Origin::new(),
             opener,
             refusal,
+            is_killed: AtomicBool::new(false),
         }
     }
 
@@ -72,9 +75,15 @@ impl Life {
             Stage::Running(child) => child.kill(),
             _ => Ok(()),
         };
-        if let Err(why) = killed {
-            self.refuse(why);
+        match killed {
+            Ok(()) => self.is_killed.store(true, Ordering::Relaxed),
+            Err(why) => self.refuse(why),
         }
+    }
+
+    /// True once this process has killed it.
+    pub(super) fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::Relaxed)
     }
 
     /// The process cannot be killed for this reason: ends the session, and with it the calls that wait for the process.

@@ -189,6 +189,8 @@ impl Process {
     /// | [`News::ThreadEnded`] | [`ALONE`], then `None`, unless all threads of the process are ending |
     /// | [`News::HungUp`] | [`HUNG_UP`], then kill it |
     ///
+    /// A process that this one has killed is waited for, up to [`END_TIMEOUT`].
+    ///
     /// `has_released` returns true when the first thread of the process has ended. Then this function asks the kernel how the dying
     /// process ends. An earlier question would hold a reference to the memory of the process, and the last holder has to free it.
     pub(crate) fn end(
@@ -197,6 +199,8 @@ impl Process {
         has_released: impl Fn() -> bool,
         deadline: Deadline,
     ) -> Option<Ended> {
+        let is_killed = self.0.is_killed();
+        let deadline = if is_killed { Deadline::after(END_TIMEOUT) } else { deadline };
         let (begun, bounded) = (Instant::now(), deadline.or_after(END_TIMEOUT));
         let mut pause = PAUSE_MIN;
         loop {
@@ -211,7 +215,7 @@ impl Process {
                     return early;
                 }
             }
-            match news() {
+            match if is_killed { News::ProcessEnds } else { news() } {
                 News::ThreadEnded if begun.elapsed() > ALONE && !dying::is_ending(self.pid()) => {
                     return None;
                 }

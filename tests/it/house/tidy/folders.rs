@@ -25,7 +25,18 @@ const ORDERS: &[(&str, &[&str])] = &[
     ),
     (
         "executor",
-        &["log", "entry", "memory", "process", "tls", "context", "services", "remote", "session"],
+        &[
+            "log",
+            "entry",
+            "memory",
+            "process",
+            "interrupt",
+            "tls",
+            "context",
+            "services",
+            "remote",
+            "session",
+        ],
     ),
 ];
 

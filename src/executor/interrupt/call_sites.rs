@@ -1,0 +1,168 @@
+//! The table of call sites of a function: where its compiler promised that an unwinding may begin.
+//!
+//! The format is GCC's for language-specific data, which C, C++ and Rust share ("Exception Handling Tables" of the Itanium C++
+//! ABI). A function without such data has no cleanups, and can be left anywhere.
+//!
+//! The tables are input of the controller, and are mapped. A malformed one counts as one without the address.
+#![allow(unsafe_code, reason = "reads tables of linked code at their addresses")]
+
+use crate::executor::process::loaded::pointer;
+
+/// An encoding of DWARF that says "there is none".
+const OMITTED: u8 = 0xff;
+
+/// The answer of a function's table for an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CallSite {
+    /// The function has no table: nothing runs, and nothing refuses.
+    NoTable,
+    /// An unwinding may pass or begin here, and runs nothing.
+    Passes,
+    /// An unwinding may pass here, and runs cleanups or handlers.
+    Lands,
+    /// An unwinding must not arrive here. The function would end the process, or run cleanups that are not due. A compiler may join calls
+    /// that throw with silent calls between them, and only the last call certainly throws.
+    Refused,
+}
+
+/// Looks the address of a call's last byte up in the table at `table`, of the function that starts at `function`. Address 0 is no table.
+pub(super) fn at(table: u64, function: u64, address: u64) -> CallSite {
+    if table == 0 {
+        return CallSite::NoTable;
+    }
+    match entry(Cursor(table), function, address) {
+        Some(Entry { landing_pad: 0, .. }) => CallSite::Passes,
+        Some(Entry { end, .. }) if end == address.wrapping_add(1) => CallSite::Lands,
+        Some(_) | None => CallSite::Refused,
+    }
+}
+
+/// An entry of the table.
+struct Entry {
+    /// The address behind its last call.
+    end: u64,
+    /// The offset of its cleanups and handlers; 0 for none.
+    landing_pad: u64,
+}
+
+/// The entry with this address.
+fn entry(mut cursor: Cursor, function: u64, address: u64) -> Option<Entry> {
+    let start_encoding = cursor.byte();
+    if start_encoding != OMITTED {
+        cursor.encoded(start_encoding)?;
+    }
+    if cursor.byte() != OMITTED {
+        cursor.uleb128();
+    }
+    let encoding = cursor.byte();
+    let bytes = cursor.uleb128();
+    let end = cursor.0.checked_add(bytes)?;
+    let offset = address.checked_sub(function)?;
+    while cursor.0 < end {
+        let start = cursor.encoded(encoding)?;
+        let length = cursor.encoded(encoding)?;
+        let landing_pad = cursor.encoded(encoding)?;
+        let _action = cursor.uleb128();
+        if offset < start {
+            // The entries go up.
+            return None;
+        }
+        if offset - start < length {
+            let end = function.checked_add(start)?.checked_add(length)?;
+            return Some(Entry { end, landing_pad });
+        }
+    }
+    None
+}
+
+/// The address of the next byte to read.
+struct Cursor(u64);
+
+impl Cursor {
+    fn byte(&mut self) -> u8 {
+        // SAFETY: the table of a function is mapped with the function, and ends behind the length that its head says.
+        let byte = unsafe { *pointer::<u8>(self.0) };
+        self.0 += 1;
+        byte
+    }
+
+    fn uleb128(&mut self) -> u64 {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte();
+            if shift < u64::BITS {
+                value |= u64::from(byte & 0x7f) << shift;
+            }
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return value;
+            }
+        }
+    }
+
+    fn little_endian(&mut self, bytes: u32) -> u64 {
+        (0..bytes).fold(0, |value, at| value | u64::from(self.byte()) << (8 * at))
+    }
+
+    /// A number of a format that call sites use. They are relative to the function, whatever the other bits of the encoding say.
+    fn encoded(&mut self, encoding: u8) -> Option<u64> {
+        match encoding & 0x0f {
+            0x00 | 0x04 | 0x0c => Some(self.little_endian(8)),
+            0x01 => Some(self.uleb128()),
+            0x02 | 0x0a => Some(self.little_endian(2)),
+            0x03 | 0x0b => Some(self.little_endian(4)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table with these call sites, each of a start, a length, and the address of its cleanups.
+    fn table(sites: &[(u8, u8, u8)]) -> Vec<u8> {
+        let mut bytes = vec![OMITTED, OMITTED, 0x01, u8::try_from(4 * sites.len()).expect("few")];
+        for (start, length, cleanups) in sites {
+            bytes.extend([*start, *length, *cleanups, 0]);
+        }
+        bytes
+    }
+
+    #[test]
+    fn cleanups_are_due_at_the_last_call_of_an_entry_only() {
+        let bytes = table(&[(4, 5, 0x40), (20, 2, 0)]);
+        let at =
+            |offset: u64| at(bytes.as_ptr().expose_provenance() as u64, 0x1000, 0x1000 + offset);
+        for (inside, expected) in [
+            (4, CallSite::Refused),
+            (7, CallSite::Refused),
+            (8, CallSite::Lands),
+            (20, CallSite::Passes),
+            (21, CallSite::Passes),
+        ] {
+            assert_eq!(at(inside), expected, "{inside}");
+        }
+        for outside in [0, 3, 9, 19, 22, 1000] {
+            assert_eq!(at(outside), CallSite::Refused, "{outside}");
+        }
+    }
+
+    #[test]
+    fn a_function_without_a_table_can_be_left_anywhere() {
+        assert_eq!(at(0, 0x1000, 0x1234), CallSite::NoTable);
+    }
+
+    #[test]
+    fn a_table_of_words_is_read_as_one_of_variable_numbers() {
+        let mut bytes = vec![OMITTED, OMITTED, 0x03, 13];
+        bytes.extend(7_u32.to_le_bytes());
+        bytes.extend(2_u32.to_le_bytes());
+        bytes.extend(9_u32.to_le_bytes());
+        bytes.push(0);
+        let at = |offset: u64| at(bytes.as_ptr().expose_provenance() as u64, 16, 16 + offset);
+        assert_eq!(at(7), CallSite::Refused);
+        assert_eq!(at(8), CallSite::Lands);
+        assert_eq!(at(9), CallSite::Refused);
+    }
+}

@@ -1,0 +1,63 @@
+//! The obstacles to interrupting a call: which there are, and how the controller is told.
+
+use super::frames::Obstacle;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::entry::unwind_boundary::{self, NotInterruptible};
+
+/// The looks at a thread before it leaves a function without its cleanups at any instruction.
+pub(super) const LOOKS_AT_INSTRUCTION: u64 = 8;
+/// The same at the call of a library that throws nothing. There the function may be in the midst of a change, as when it frees memory. Most
+/// functions come to a call that may throw before long.
+pub(super) const LOOKS_AT_CALL: u64 = 40;
+
+/// True if functions may be left without their cleanups by now, or none are.
+pub(super) fn may_skip(served: &ServedCalls, skipped: u64, looks: u64) -> bool {
+    skipped == 0 || served.samples() > looks
+}
+
+/// Whether the call that the thread runs is to end, and can be unwound.
+///
+/// # Errors
+///
+/// Why not.
+pub(super) fn check_call(served: &ServedCalls) -> std::result::Result<(), NotInterruptible> {
+    let wanted = served.wanted().ok_or(NotInterruptible::Unwinds)?;
+    unwind_boundary::interruptible(served, wanted)
+}
+
+const OWN: u64 = 1;
+const UNWINDER: u64 = 2;
+const NO_UNWIND_INFORMATION: u64 = 3;
+const TOO_DEEP: u64 = 4;
+pub(super) const ENTERED_OTHERWISE: u64 = 5;
+pub(super) const IN_LIBRARY: u64 = 6;
+
+/// Notes what is in the way, for the controller.
+pub(super) fn note(served: &ServedCalls, obstacle: Obstacle) {
+    let (code, address) = match obstacle {
+        Obstacle::Own(address) => (OWN, address),
+        Obstacle::Unwinder(address) => (UNWINDER, address),
+        // It was noted before.
+        Obstacle::Returns(_) => return,
+        Obstacle::NoUnwindInformation(address) => (NO_UNWIND_INFORMATION, address),
+        Obstacle::TooDeep(address) => (TOO_DEEP, address),
+    };
+    served.note_obstacle(code, address);
+}
+
+/// The obstacle that was noted last, in words.
+pub(super) fn told(served: &ServedCalls) -> String {
+    let (code, address) = served.obstacle();
+    let at = format!("0x{address:x}");
+    match code {
+        OWN => format!("its thread is in farcall or in the executor's program, at {at}"),
+        UNWINDER => format!("its thread throws or catches an exception, at {at}"),
+        NO_UNWIND_INFORMATION => format!("the code at {at} has no unwind information"),
+        TOO_DEEP => format!("too many functions are nested, at {at}"),
+        ENTERED_OTHERWISE => {
+            "its function was called by a way that cannot be interrupted".to_owned()
+        }
+        IN_LIBRARY => format!("the library at {at} does not return"),
+        _ => "its thread blocks SIGURG, or handles it itself".to_owned(),
+    }
+}

@@ -1,0 +1,133 @@
+//! The requests of the controller to interrupt calls, as the acceptor's thread keeps them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::signal;
+use crate::error::Result;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::process::eh_frame;
+use crate::sync::Mutex;
+
+/// The time between two looks at a thread: at first, after [`QUICK_LOOKS`], and after [`LOOKS`].
+const INTERVALS: [Duration; 3] =
+    [Duration::from_micros(20), Duration::from_micros(50), Duration::from_millis(1)];
+const QUICK_LOOKS: u64 = 100;
+const LOOKS: u64 = 300;
+
+/// The lanes and pipelines that are served, and the requests to interrupt calls on them.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// By the number of the lane or pipeline.
+    served: Mutex<HashMap<u64, Arc<ServedCalls>>>,
+    pending: Mutex<Vec<Pending>>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    number: u64,
+    served: Arc<ServedCalls>,
+    last_call: u64,
+    looks: u64,
+    next: Instant,
+    /// When the controller is told why the call goes on, unless it was told.
+    told_at: Option<Instant>,
+    until: Instant,
+}
+
+impl Requests {
+    /// Runs `serve`, which serves the lane or pipeline with this number on the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// As `serve`.
+    pub(crate) fn while_serving<R>(
+        &self,
+        number: u64,
+        served: &Arc<ServedCalls>,
+        serve: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        self.served.lock().insert(number, Arc::clone(served));
+        let outcome = served.serve(serve);
+        self.served.lock().remove(&number);
+        self.pending.lock().retain(|pending| pending.number != number);
+        signal::release(served);
+        outcome
+    }
+
+    /// Asks for the end of the call with the number `call` on this lane or pipeline. Call 0 stands for all calls that run now. The looks at
+    /// the thread end after the time `grace`.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them can be interrupted.
+    pub(crate) fn want(
+        &self,
+        number: u64,
+        call: u64,
+        grace: Duration,
+    ) -> std::result::Result<(), String> {
+        let served = self.served.lock().get(&number).cloned();
+        let served = served.ok_or_else(|| format!("no thread serves number {number}"))?;
+        signal::install(&served).map_err(|error| error.to_string())?;
+        let (first_call, last_call) = if call == 0 { (1, served.newest()) } else { (call, call) };
+        if last_call == 0 {
+            return Ok(());
+        }
+        served.want(first_call, last_call);
+        let next = Instant::now();
+        // The controller's time began before, and it wants to know.
+        let told_at = next.checked_add(grace / 4 * 3);
+        let until = next.checked_add(grace).unwrap_or(next);
+        let pending = Pending { number, served, last_call, looks: 0, next, told_at, until };
+        self.pending.lock().push(pending);
+        Ok(())
+    }
+
+    /// The same for all calls that run now.
+    pub(crate) fn want_all(&self, grace: Duration) {
+        let numbers: Vec<u64> = self.served.lock().keys().copied().collect();
+        for number in numbers {
+            // A lane that has ended meanwhile runs no call.
+            let _ = self.want(number, 0, grace);
+        }
+    }
+
+    /// Looks at the threads whose time has come. Returns the time until the next look, if there is one. Also returns the lanes whose call
+    /// goes on although the grace time is almost over, each with the reason.
+    pub(crate) fn sample_due(&self) -> (Option<Duration>, Vec<(u64, String)>) {
+        let mut pending = self.pending.lock();
+        if pending.is_empty() {
+            return (None, Vec::new());
+        }
+        let now = Instant::now();
+        let mut goes_on = Vec::new();
+        pending.retain_mut(|pending| {
+            let Pending { number, served, last_call, looks, next, told_at, until } = pending;
+            if served.wanted().is_none_or(|(_, last)| last < *last_call) {
+                return false;
+            }
+            if told_at.take_if(|told_at| now >= *told_at).is_some() {
+                goes_on.push((*number, signal::obstacle(served)));
+            }
+            if now >= *until {
+                served.give_up(*last_call);
+                return false;
+            }
+            if now >= *next {
+                eh_frame::prepare();
+                if !served.sample(*last_call, signal::SIGNAL) {
+                    return false;
+                }
+                *looks += 1;
+                let interval =
+                    INTERVALS[usize::from(*looks > QUICK_LOOKS) + usize::from(*looks > LOOKS)];
+                *next = now + interval;
+            }
+            true
+        });
+        let next = pending.iter().map(|pending| pending.next.min(pending.until)).min();
+        (next.map(|next| next.saturating_duration_since(now)), goes_on)
+    }
+}

@@ -1,0 +1,115 @@
+//! The signal that interrupts linked code, and its handler.
+//!
+//! The signal is `SIGURG`, which the Go runtime uses for the same purpose, for the same reasons. Programs and the C library do not use it,
+//! debuggers pass it on without a stop, and it is ignored by default.
+#![allow(
+    unsafe_code,
+    reason = "installs a signal handler, and changes the state of the interrupted thread"
+)]
+
+use libc::{c_int, c_void, siginfo_t, ucontext_t};
+
+use super::frames::{self, Obstacle, Start, Way};
+use super::leave::{self, farcall_leave};
+use super::machine::Interrupted;
+use super::{obstacles, return_stubs};
+use crate::error::{Error, Result};
+use crate::executor::entry::unwind_boundary::NotInterruptible;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::process::eh_frame;
+use crate::sync::Ordering;
+
+/// The signal.
+pub(super) const SIGNAL: c_int = libc::SIGURG;
+
+/// Installs the handler, and what it needs to interrupt the thread that serves these calls.
+///
+/// # Errors
+///
+/// If the system refuses.
+pub(super) fn install(served: &ServedCalls) -> Result<()> {
+    static STUBS: std::sync::Once = std::sync::Once::new();
+    let mut registered = Ok(());
+    STUBS.call_once(|| registered = return_stubs::register());
+    registered?;
+    if served.stub().load(Ordering::Relaxed) == 0 {
+        served.stub().store(return_stubs::claim(), Ordering::Relaxed);
+    }
+    // SAFETY: all-zero bytes are a valid action.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = on_signal as *const () as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: the handler has the three-argument form that its flags ask for.
+    let done = unsafe { libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut()) };
+    nix::errno::Errno::result(done)
+        .map(drop)
+        .map_err(|errno| Error::os("installing the handler that interrupts calls", errno))
+}
+
+/// Gives back what [`install`] has taken for the thread.
+pub(super) fn release(served: &ServedCalls) {
+    return_stubs::give_back(served.stub().swap(0, Ordering::Relaxed));
+}
+
+extern "C" fn on_signal(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
+    let errno = nix::errno::Errno::last_raw();
+    if let Some(served) = ServedCalls::of_thread().filter(|served| served.is_here()) {
+        // SAFETY: the kernel passes the state of the interrupted thread, which it restores when the handler has returned.
+        let context = unsafe { &mut *context.cast::<ucontext_t>() };
+        inspect(served, &mut Interrupted::new(context));
+    }
+    nix::errno::Errno::set_raw(errno);
+}
+
+/// Looks at the interrupted thread, and makes it leave its call if it can.
+fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
+    match obstacles::check_call(served) {
+        Ok(()) => {}
+        Err(NotInterruptible::NotRunning | NotInterruptible::Unwinds) => return,
+        Err(NotInterruptible::WithoutBoundary) => {
+            served.note_obstacle(obstacles::ENTERED_OTHERWISE, thread.program_counter());
+            return;
+        }
+    }
+    served.count_sample();
+    if leave::is_leaving() || !eh_frame::is_prepared() {
+        return;
+    }
+    let stands_at = thread.program_counter();
+    match frames::way_out(Start::Interrupted(stands_at)) {
+        Ok(Way::From { frame, skipped, address })
+            if obstacles::may_skip(served, skipped, obstacles::LOOKS_AT_INSTRUCTION) =>
+        {
+            leave::note(address, skipped);
+            thread.call_from(&frame, farcall_leave as *const c_void as u64);
+        }
+        Ok(Way::Return { frame, address, skipped })
+            if thread.is_in_wait()
+                || obstacles::may_skip(served, skipped, obstacles::LOOKS_AT_CALL) =>
+        {
+            let place = served.stub().load(Ordering::Relaxed);
+            let slot = frame.return_slot();
+            // SAFETY: the unwinder has read the return address of a frame of this thread here.
+            let is_there = unsafe { slot.read() } == address;
+            if let Some(stub) = return_stubs::leading_to(place, address).filter(|_| is_there) {
+                leave::note(address, 0);
+                // SAFETY: as above; the stub leads to the address that was here.
+                unsafe { slot.write(stub) };
+                thread.fail_system_call();
+            }
+            served.note_obstacle(obstacles::IN_LIBRARY, stands_at);
+        }
+        Ok(_) => {}
+        Err(obstacle) => {
+            if matches!(obstacle, Obstacle::Returns(_)) && thread.is_in_wait() {
+                thread.fail_system_call();
+            }
+            obstacles::note(served, obstacle);
+        }
+    }
+}
+
+/// The obstacle that was noted last, in words.
+pub(super) fn obstacle(served: &ServedCalls) -> String {
+    obstacles::told(served)
+}
