@@ -1,7 +1,8 @@
 //! A judge: runs submissions in C, which may be wrong or hostile, against tests, and prints a verdict for each.
 //!
-//! Each submission has an executor of its own, strictly confined: it can compute, and nothing else. A submission that hangs is killed at
-//! its deadline. The compiler is not confined here; a judge for strangers runs it in a container, since `#include` reads files.
+//! Each submission has an executor of its own, strictly confined: it can compute, and nothing else. A submission that hangs is interrupted
+//! at its deadline, and killed if that is not possible. The compiler is not confined here; a judge for strangers runs it in a container,
+//! since `#include` reads files.
 
 mod compile;
 
@@ -71,7 +72,7 @@ fn judge(builder: &ExecutorBuilder, source: &str) -> Result<String, Box<dyn Erro
 
 fn reason(error: &Failure) -> String {
     match error.kind() {
-        ErrorKind::Timeout => format!("time limit of {DEADLINE:?}"),
+        ErrorKind::Interrupted | ErrorKind::Timeout => format!("time limit of {DEADLINE:?}"),
         _ => error.to_string(),
     }
 }

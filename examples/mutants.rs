@@ -85,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let verdict = match run(&snapshot, &fixture, &mutant, &tests) {
             Ok(0) => "SURVIVED: no test tells it from the original".to_owned(),
             Ok(test) => format!("killed by test {test}"),
-            Err(error) if error.kind() == ErrorKind::Timeout => {
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Timeout) => {
                 format!("killed: it still ran after {TIMEOUT:?}")
             }
             Err(error) => format!("killed: {error}"),

@@ -146,6 +146,13 @@ impl Target {
                 self.region.read_into(0, edges);
                 Ok(if result == -1 { End::Rejected } else { End::Returned })
             }
+            // The call has ended, and its process goes on.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                process.executions += 1;
+                self.process = Some(process);
+                self.region.read_into(0, edges);
+                Ok(End::Late)
+            }
             Err(error) if error.kind() == ErrorKind::Timeout => {
                 process.executor.kill();
                 // It has ended when this returns, so it writes no counters of the next execution.

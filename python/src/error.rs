@@ -1,6 +1,6 @@
 //! Errors of farcall as exceptions, whose classes are in `farcall/errors.py`.
 
-use farcall::{Death, Error, ErrorKind, Fact};
+use farcall::{Error, ErrorKind, Fact};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -11,19 +11,27 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     py.check_signals().and_then(|()| exception(py, error)).unwrap_or_else(|failed| failed)
 }
 
+/// As [`raise`], for a call that did not return in time.
+#[cold]
+pub(crate) fn raise_late(py: Python<'_>, error: &Error) -> PyErr {
+    py.check_signals().and_then(|()| of_kind(py, LATE, error)).unwrap_or_else(|failed| failed)
+}
+
 /// The exception for an error.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    of_kind(py, kind(error), error)
+}
+
+fn of_kind(py: Python<'_>, kind: &str, error: &Error) -> PyResult<PyErr> {
     let make = py.import("farcall.errors")?.getattr("exception_for")?;
-    let death = error.death().map(|death| facts_of(py, death)).transpose()?;
-    let (kind, message) = (kind(error.kind()), error.to_string());
-    let symbols = error.symbols().to_vec();
-    let made = make.call1((kind, message, symbols, error.raw_os_error(), death))?;
+    let (message, symbols) = (error.to_string(), error.symbols().to_vec());
+    let made = make.call1((kind, message, symbols, error.raw_os_error(), facts_of(py, error)?))?;
     Ok(PyErr::from_value(made))
 }
 
-fn facts_of<'py>(py: Python<'py>, death: &Death) -> PyResult<Bound<'py, PyDict>> {
+fn facts_of<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyDict>> {
     let facts = PyDict::new(py);
-    for (name, value) in death.facts() {
+    for (name, value) in error.facts() {
         match value {
             Fact::Flag => facts.set_item(name, true),
             Fact::Number(number) => facts.set_item(name, number),
@@ -34,11 +42,16 @@ fn facts_of<'py>(py: Python<'py>, death: &Death) -> PyResult<Bound<'py, PyDict>>
     Ok(facts)
 }
 
+/// The word for a call that did not return in time.
+const LATE: &str = "timeout";
+
 /// The word by which `farcall/errors.py` chooses the class.
-fn kind(kind: ErrorKind) -> &'static str {
-    match kind {
+fn kind(error: &Error) -> &'static str {
+    match error.kind() {
+        _ if error.death().is_some() => "died",
         ErrorKind::Link | ErrorKind::SymbolsNotFound | ErrorKind::DuplicateDefinition => "link",
-        ErrorKind::Timeout => "timeout",
+        ErrorKind::Timeout => LATE,
+        ErrorKind::Interrupted => "interrupted",
         ErrorKind::InvalidArgument => "value",
         ErrorKind::TypeMismatch => "type",
         ErrorKind::Os => "os",

@@ -242,6 +242,16 @@ impl Executor {
         Ok(())
     }
 
+    /// Ends the calls that run now: each raises `CallInterrupted`, unless it returns first, or cannot be left within `grace` seconds. The
+    /// processes live on, with their variables. Waits for nothing, so any thread may use it, as a timer's.
+    #[pyo3(signature = (grace = 0.01))]
+    fn interrupt_all(&self, py: Python<'_>, grace: f64) -> PyResult<()> {
+        self.shared.check_open()?;
+        let grace = seconds(grace)?;
+        let interrupted = py.detach(|| self.shared.executor.interrupt_all(grace));
+        interrupted.map_err(|error| error::raise(py, &error))
+    }
+
     /// As `kill`, and starts the next processes now.
     fn restart(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.check_open()?;

@@ -1,7 +1,8 @@
 //! Calls that Ctrl-C and a timeout end.
 //!
 //! A call that returns soon pays for none of this but a look at the clock. Later, the waiting thread asks the interpreter now and then
-//! for signals that have arrived. If a handler of a signal raises an exception, the executor is killed, and the call raises it.
+//! for signals that have arrived. If a handler of a signal raises an exception, the call is interrupted, and raises it. A call that
+//! cannot be interrupted costs its process.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +18,9 @@ use crate::{callback, error};
 
 /// How often a waiting call asks for signals.
 const EVERY: Duration = Duration::from_millis(50);
+
+/// How long an interruption may take. It takes less than 1 ms; but when all CPUs are busy, variables are worth the wait.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A number of seconds as a time.
 ///
@@ -40,7 +44,7 @@ impl Cancellation {
         Self::default()
     }
 
-    /// Ends the call with its executor.
+    /// Ends the call.
     fn give_up(&self) {
         // Relaxed: the waiting thread asks again and again.
         self.0.store(true, Ordering::Relaxed);
@@ -65,20 +69,12 @@ pub(crate) fn call(
     timeout: Option<Duration>,
     cancellation: Option<&Cancellation>,
 ) -> PyResult<Value> {
+    let end = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let (outcome, interrupted) = py.detach(|| {
         let interrupted = Cell::new(None);
-        let end = timeout.map(|timeout| (Instant::now().checked_add(timeout), timeout));
-        let every = timeout.map_or(EVERY, shorter);
         let watch = || -> Result<()> {
-            if let Some((Some(end), timeout)) = end
-                && Instant::now() >= end
-            {
-                let message =
-                    format!("the call did not return in {timeout:?}; its executor was ended");
-                return Err(Error::new(ErrorKind::Timeout, message));
-            }
             if cancellation.is_some_and(Cancellation::is_set) {
-                return Err(Error::other("the call was cancelled; its executor was ended"));
+                return Err(Error::other("the call was cancelled"));
             }
             match Python::try_attach(|py| py.check_signals()) {
                 Some(Err(raised)) => {
@@ -88,26 +84,33 @@ pub(crate) fn call(
                 _ => Ok(()),
             }
         };
-        let outcome = function.call_with(&CallOptions::new().watch(every, &watch), arguments);
+        let options = CallOptions::new().watch(EVERY, &watch).grace(GRACE);
+        let options = timeout.map_or(options, |timeout| options.timeout(timeout));
+        let outcome = function.call_with(&options, arguments);
         (outcome, interrupted.into_inner())
     });
     match outcome {
         Ok(value) => Ok(value),
-        Err(error) => Err(failed(py, interrupted, &error)),
+        Err(error) => {
+            let is_late = end.is_some_and(|end| Instant::now() >= end) && is_ended(&error);
+            Err(failed(py, interrupted, is_late, &error))
+        }
     }
 }
 
 #[cold]
-fn failed(py: Python<'_>, interrupted: Option<PyErr>, error: &Error) -> PyErr {
+fn failed(py: Python<'_>, interrupted: Option<PyErr>, is_late: bool, error: &Error) -> PyErr {
     let raised = interrupted.or_else(|| {
         let is_of_handler = error.kind() == ErrorKind::Remote;
         callback::take_raised().filter(|_| is_of_handler)
     });
-    raised.unwrap_or_else(|| error::raise(py, error))
+    let raise = if is_late { error::raise_late } else { error::raise };
+    raised.unwrap_or_else(|| raise(py, error))
 }
 
-/// A time of which a timeout is a multiple.
-fn shorter(timeout: Duration) -> Duration {
-    let parts = timeout.as_nanos().div_ceil(EVERY.as_nanos()).max(1);
-    (timeout / u32::try_from(parts).unwrap_or(u32::MAX)).max(Duration::from_micros(1)).min(EVERY)
+/// True when the host has ended the call, by an interrupt or by killing its process.
+fn is_ended(error: &Error) -> bool {
+    const SIGKILL: i32 = 9;
+    let is_killed = error.death().is_some_and(|death| death.signal == Some(SIGKILL));
+    is_killed || error.kind() == ErrorKind::Interrupted
 }

@@ -147,12 +147,13 @@ def test_the_lock_is_released_during_a_call(library):
     assert len(ticks) > 20
 
 
-def test_a_timeout_ends_the_call_and_its_executor(library, executor):
-    before = executor.pids
+def test_a_timeout_ends_the_call_and_not_its_executor(library, executor):
+    before, count = executor.pids, library["count"]
+    assert count() == 1
     with pytest.raises(farcall.CallTimeout, match="did not return"):
         library["spin"](timeout=0.1)
     assert library["add"](1, 2, timeout=5) == 3
-    assert executor.pids != before
+    assert (executor.pids, count()) == (before, 2)
     with pytest.raises(TimeoutError):
         library["spin"](timeout=0)
     with pytest.raises(ValueError):

@@ -128,6 +128,8 @@ def test_exceptions_can_be_pickled(library):
         farcall.LinkError("message", ["f"]),
         farcall.CompileError("message"),
         farcall.CallTimeout("message"),
+        farcall.CallTimeout("message", location="f+0x1 (f.o)", cleanups_skipped=0),
+        farcall.CallInterrupted("message", program_counter=1),
         farcall.ExecutorDied("message", signal=64, exit_status=None),
     ):
         copied = pickle.loads(pickle.dumps(error))

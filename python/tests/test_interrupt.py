@@ -1,4 +1,4 @@
-"""Ctrl-C ends a call and its executor, not the interpreter."""
+"""Ctrl-C, a timeout and `interrupt_all` end a call. Its process lives on, with its variables."""
 
 import os
 import signal
@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+import farcall
+
 
 def interrupt_after(seconds):
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
@@ -17,14 +19,68 @@ def interrupt_after(seconds):
 
 
 def test_an_interrupt_ends_the_call(library, executor):
-    before = executor.pids
+    before, count = executor.pids, library["count"]
+    assert count() == 1
     timer, began = interrupt_after(0.2), time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         library["spin"]()
     timer.join()
     assert time.monotonic() - began < 20
-    assert library["add"](1, 2) == 3
-    assert executor.pids != before
+    assert (executor.pids, count(), library["add"](1, 2)) == (before, 2, 3)
+
+
+COUNTS = "static long n; void count(void) { n++; for (;;) ; } long counted(void) { return n; }"
+
+
+def test_a_variable_has_its_value_after_many_interrupts(executor):
+    library = executor.compile_c(COUNTS)
+    count, before = library["count"], executor.pids
+    for _ in range(300):
+        with pytest.raises(farcall.CallTimeout, match="did not return in time") as late:
+            count(timeout=0.001)
+        assert late.value.location.startswith("count+") and late.value.program_counter
+        assert late.value.cleanups_skipped == 0 and set(late.value.facts) >= {"location", "cleanups_skipped"}
+    # A call whose deadline has passed before it began has not counted.
+    assert 0 < library["counted"]() <= 300
+    assert executor.pids == before
+
+
+def test_all_calls_are_interrupted(executor):
+    library = executor.compile_c(COUNTS)
+    count, before, raised = library["count"], executor.pids, []
+
+    def call():
+        try:
+            count()
+        except farcall.CallInterrupted as interrupted:
+            raised.append(interrupted)
+
+    callers = [threading.Thread(target=call) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    while any(caller.is_alive() for caller in callers):
+        executor.interrupt_all(grace=10)
+        time.sleep(0.01)
+    for caller in callers:
+        caller.join()
+    assert len(raised) == 2 and all(one.location.startswith("count+") for one in raised)
+    assert (library["counted"](), executor.pids) == (2, before)
+    with pytest.raises(ValueError):
+        executor.interrupt_all(grace=-1)
+
+
+def test_a_call_that_cannot_be_interrupted_costs_its_process(executor):
+    library = executor.compile_c(
+        "#include <pthread.h>\n#include <signal.h>\n"
+        "void stay(void) { sigset_t all; sigfillset(&all); pthread_sigmask(SIG_BLOCK, &all, 0); for (;;) ; }\n"
+        "int answer(void) { return 42; }"
+    )
+    for again in (lambda: library["stay"](timeout=0.1), lambda: library["stay"].submit(timeout=0.1).result(30)):
+        before = executor.pids
+        with pytest.raises(farcall.CallTimeout, match="not interrupted in") as late:
+            again()
+        assert late.value.location is None
+        assert library["answer"]() == 42 and executor.pids != before
 
 
 def test_an_interrupt_ends_a_call_with_a_callback(library):
@@ -83,6 +139,7 @@ def test_a_terminal_interrupts_all_processes_of_a_group():
     assert program.stdout.readline().split() == ["idle", "2"]
     time.sleep(1)
     os.killpg(program.pid, signal.SIGINT)
-    assert program.stdout.readline().split() == ["interrupted", "1"]
+    word, number = program.stdout.readline().split()
+    assert word == "interrupted" and int(number) > 3, "the call has counted on from 2"
     program.stdin.close()
     assert program.wait(10) == 0

@@ -20,7 +20,7 @@ pub enum ErrorCode {
     Died = 1,
     /// The session or the connection is over.
     Disconnected = 2,
-    /// A call did not return in time. It still runs, and its result will be dropped.
+    /// A call did not return in time, and could not be interrupted. It still runs, and its result will be dropped.
     Timeout = 3,
     /// The other side ran the request, and answered with an error.
     Remote = 4,
@@ -42,6 +42,8 @@ pub enum ErrorCode {
     Host = 12,
     /// The library has a defect. Please report the message.
     Internal = 13,
+    /// The call was ended, and its process runs on; farcall_error_facts says where it was.
+    Interrupted = 14,
 }
 
 /// The reason of a failure. The receiver owns it, and hands it on or frees it.
@@ -60,6 +62,7 @@ fn code_of(kind: ErrorKind) -> ErrorCode {
         ErrorKind::Died => ErrorCode::Died,
         ErrorKind::Disconnected | ErrorKind::ThreadGone => ErrorCode::Disconnected,
         ErrorKind::Timeout => ErrorCode::Timeout,
+        ErrorKind::Interrupted => ErrorCode::Interrupted,
         ErrorKind::Remote => ErrorCode::Remote,
         ErrorKind::Link => ErrorCode::Link,
         ErrorKind::SymbolsNotFound
@@ -95,7 +98,7 @@ impl Error {
 
     fn give_as(error: farcall::Error, code: ErrorCode) -> *mut Self {
         let message = c_text(&error.to_string());
-        let facts = error.death().map(Facts::new).unwrap_or_default();
+        let facts = Facts::new(&error);
         Box::into_raw(Box::new(Self { error, code, message, facts }))
     }
 
@@ -175,8 +178,8 @@ pub unsafe extern "C" fn farcall_error_message(error: *const Error) -> *const c_
     unsafe { Error::look(error) }.map_or(SUCCESS, |error| &error.message).as_ptr()
 }
 
-/// The facts about the executor's death, and their number, if that is the reason of the error; otherwise NULL and 0. What is unknown, or
-/// not so, is left out. The facts live as long as the error. May be NULL: error, count, the result.
+/// The facts about the executor's death or the call's interruption, and their number, if that is the reason of the error; otherwise NULL
+/// and 0. What is unknown, or not so, is left out. The facts live as long as the error. May be NULL: error, count, the result.
 ///
 /// | name | kind | what it is |
 /// |---|---|---|
@@ -190,9 +193,10 @@ pub unsafe extern "C" fn farcall_error_message(error: *const Error) -> *const c_
 /// | stack_overflow | flag | the fault lies at the end of a thread's stack |
 /// | write_protected | flag | the fault was a write to memory that may not be written, as a constant |
 /// | limit | text | the limit of the confinement that ended the process |
+/// | cleanups_skipped | number | the functions with cleanups that an interrupted call has left without them |
 ///
-/// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint. Later
-/// versions may have more facts.
+/// An interrupted call has program_counter, location and cleanups_skipped. The exit status comes from the kernel, and mostly the
+/// signal as well. The executor's process wrote the rest: take it as a hint. Later versions may have more facts.
 ///
 /// # Safety
 ///
@@ -212,8 +216,8 @@ pub unsafe extern "C" fn farcall_error_facts(
     if facts.is_empty() { std::ptr::null() } else { facts.as_ptr() }
 }
 
-/// The fact of this name about the executor's death (farcall_error_facts); NULL if it is unknown, or not so. May be NULL: error, the
-/// result.
+/// The fact of this name about the executor's death or the call's interruption (farcall_error_facts); NULL if it is unknown, or
+/// not so. May be NULL: error, the result.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Facts about a death, as C reads them.
+//! Facts about a death or an interruption, as C reads them.
 
 use std::ffi::{CStr, CString, c_char};
 
@@ -18,7 +18,7 @@ pub enum FactKind {
     List = 3,
 }
 
-/// A fact about the death of an executor's process.
+/// A fact about the death of an executor's process, or about an interrupted call.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Fact {
@@ -48,7 +48,7 @@ unsafe impl Send for Facts {}
 unsafe impl Sync for Facts {}
 
 impl Facts {
-    pub(super) fn new(death: &farcall::Death) -> Self {
+    pub(super) fn new(error: &farcall::Error) -> Self {
         let (mut given, mut texts, mut lists) = (Vec::new(), Vec::new(), Vec::new());
         let mut keep = |text: &str| {
             let text = c_text(text);
@@ -56,7 +56,7 @@ impl Facts {
             texts.push(text);
             pointer
         };
-        for (name, value) in death.facts() {
+        for (name, value) in error.facts() {
             let null = std::ptr::null();
             let mut fact =
                 Fact { name: keep(name), kind: 0, number: 0, text: null, list: std::ptr::null() };

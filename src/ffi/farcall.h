@@ -54,7 +54,7 @@ typedef enum {
     FARCALL_DIED = 1,
     // The session or the connection is over.
     FARCALL_DISCONNECTED = 2,
-    // A call did not return in time. It still runs, and its result will be dropped.
+    // A call did not return in time, and could not be interrupted. It still runs, and its result will be dropped.
     FARCALL_TIMEOUT = 3,
     // The other side ran the request, and answered with an error.
     FARCALL_REMOTE = 4,
@@ -76,6 +76,8 @@ typedef enum {
     FARCALL_HOST = 12,
     // The library has a defect. Please report the message.
     FARCALL_INTERNAL = 13,
+    // The call was ended, and its process runs on; farcall_error_facts says where it was.
+    FARCALL_INTERRUPTED = 14,
 } farcall_error_code;
 
 // How the value of a fact is told.
@@ -101,6 +103,19 @@ typedef enum {
     // 8 bytes: the address.
     FARCALL_ADDRESS = 3,
 } farcall_field_kind;
+
+// What happens to a call that is late.
+typedef enum {
+    // It is interrupted: it fails with FARCALL_INTERRUPTED, and its process runs on. If that is not possible, it is abandoned.
+    FARCALL_INTERRUPT = 0,
+    // The same; if that is not possible, the process is killed.
+    FARCALL_INTERRUPT_OR_KILL = 1,
+    // The call fails with FARCALL_TIMEOUT. The function still runs, and its result will be dropped, unless the restart policy kills the
+    // process then.
+    FARCALL_ABANDON = 2,
+    // The process is killed.
+    FARCALL_KILL = 3,
+} farcall_on_deadline;
 
 // A protection of memory in the executor.
 typedef enum {
@@ -276,7 +291,7 @@ typedef struct {
     size_t size;
 } farcall_buffer;
 
-// A fact about the death of an executor's process.
+// A fact about the death of an executor's process, or about an interrupted call.
 typedef struct {
     // The name, such as "signal".
     const char *name;
@@ -520,7 +535,7 @@ typedef struct {
     uint64_t transfer_ns;
 } farcall_link_report;
 
-// Runs on the calling thread while a call waits, and returns NULL to wait on. An error ends the call and the process; the call
+// Runs on the calling thread while a call waits, and returns NULL to wait on. An error ends the call, which
 // returns it.
 typedef farcall_error *FARCALL_NULLABLE (*farcall_watch)(void *FARCALL_NULLABLE context);
 
@@ -528,8 +543,7 @@ typedef farcall_error *FARCALL_NULLABLE (*farcall_watch)(void *FARCALL_NULLABLE 
 typedef struct {
     // sizeof(farcall_call_options).
     size_t size;
-    // The call fails with FARCALL_TIMEOUT after this time; 0 is no limit. The function still runs, and its result will be dropped, unless
-    // the restart policy kills the process then.
+    // The call is late after this time, and on_deadline says what happens to it; 0 is no limit.
     uint64_t timeout_ms;
     // Looks now and then whether the call goes on, unless it is NULL.
     farcall_watch FARCALL_NULLABLE watch;
@@ -537,6 +551,11 @@ typedef struct {
     void *FARCALL_NULLABLE watch_context;
     // The time between two looks; 0 is 10 ms.
     uint64_t watch_every_ms;
+    // A farcall_on_deadline: what happens to a call that is late, or that watch ends. A call with a watch is not abandoned: its process
+    // is killed instead.
+    uint32_t on_deadline;
+    // How long an interruption may take; 0 is 10 ms.
+    uint64_t grace_ns;
 } farcall_call_options;
 
 // Receives the outcome of a call of a function, as farcall_on_complete, and owns both: error is NULL and result its result, or result is
@@ -750,8 +769,8 @@ farcall_error_code farcall_error_code_of(const farcall_error *FARCALL_NULLABLE e
 // The error must be the caller's.
 const char *farcall_error_message(const farcall_error *FARCALL_NULLABLE error);
 
-// The facts about the executor's death, and their number, if that is the reason of the error; otherwise NULL and 0. What is unknown, or
-// not so, is left out. The facts live as long as the error. May be NULL: error, count, the result.
+// The facts about the executor's death or the call's interruption, and their number, if that is the reason of the error; otherwise NULL
+// and 0. What is unknown, or not so, is left out. The facts live as long as the error. May be NULL: error, count, the result.
 //
 // | name | kind | what it is |
 // |---|---|---|
@@ -765,16 +784,17 @@ const char *farcall_error_message(const farcall_error *FARCALL_NULLABLE error);
 // | stack_overflow | flag | the fault lies at the end of a thread's stack |
 // | write_protected | flag | the fault was a write to memory that may not be written, as a constant |
 // | limit | text | the limit of the confinement that ended the process |
+// | cleanups_skipped | number | the functions with cleanups that an interrupted call has left without them |
 //
-// The exit status comes from the kernel, and mostly the signal as well. The dying process wrote the rest: take it as a hint. Later
-// versions may have more facts.
+// An interrupted call has program_counter, location and cleanups_skipped. The exit status comes from the kernel, and mostly the
+// signal as well. The executor's process wrote the rest: take it as a hint. Later versions may have more facts.
 //
 // The error must be the caller's, and count writable.
 const farcall_fact *FARCALL_NULLABLE farcall_error_facts(const farcall_error *FARCALL_NULLABLE error,
     size_t *FARCALL_NULLABLE count);
 
-// The fact of this name about the executor's death (farcall_error_facts); NULL if it is unknown, or not so. May be NULL: error, the
-// result.
+// The fact of this name about the executor's death or the call's interruption (farcall_error_facts); NULL if it is unknown, or
+// not so. May be NULL: error, the result.
 //
 // The error must be the caller's, and the name a text.
 const farcall_fact *FARCALL_NULLABLE farcall_error_fact(const farcall_error *FARCALL_NULLABLE error,
@@ -844,6 +864,13 @@ farcall_error *FARCALL_NULLABLE farcall_executor_close(farcall_executor *FARCALL
 // starts the next process. Does nothing when they have ended.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_executor_kill(farcall_executor *executor);
+
+// Ends all calls of linked code that run now. Each fails with FARCALL_INTERRUPTED, unless it returns first, or cannot be left within
+// grace_ns; 0 is 10 ms. The processes live on, with their code and variables. Calls that wait in a handler of the host end when the
+// handler has returned. Waits for nothing.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_executor_interrupt_all(farcall_executor *executor,
+    uint64_t grace_ns);
 
 // As farcall_executor_kill, and starts the next processes now. FARCALL_INVALID without a restart policy.
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_executor_restart(farcall_executor *executor);

@@ -76,7 +76,26 @@ static void watches() {
     auto executor = MUST(farcall::executor_builder().this_program().restart(policy).start());
     auto library = linked(executor, "main", first_object);
     auto hang = MUST(library.function<int(int)>("hang"));
-    CHECK(FAILED(hang.call_with(farcall::call_options().timeout(20ms), 1)).code() == FARCALL_TIMEOUT);
+    auto late = farcall::call_options().timeout(20ms).grace(10s);
+    auto stay = MUST(library.function<void()>("stay"));
+    const int pid = called<int()>(library, "process_id");
+    auto interrupted = FAILED(stay.call_with(late));
+    CHECK(interrupted.code() == FARCALL_INTERRUPTED && !interrupted.death() && !interrupted.is_disconnected());
+    CHECK(interrupted.interruption()->text("location")->rfind("stay+", 0) == 0);
+    CHECK(interrupted.interruption()->number("cleanups_skipped").has_value());
+    std::atomic<bool> ends{false};
+    std::thread caller([&] {
+        CHECK(FAILED(stay()).code() == FARCALL_INTERRUPTED);
+        ends = true;
+    });
+    while (!ends) {
+        MUST_DO(executor.interrupt_all(10s));
+        std::this_thread::sleep_for(1ms);
+    }
+    caller.join();
+    CHECK(called<int()>(library, "next") == 3 && called<int()>(library, "process_id") == pid);
+    CHECK(FAILED(hang.call_with(late.on_deadline(FARCALL_ABANDON), 1)).code() == FARCALL_TIMEOUT);
+    CHECK(called<int()>(library, "next") == 1); // the policy has killed the process
     int looks = 0;
     auto look = [&]() -> std::optional<std::string> {
         return ++looks < 4 ? std::nullopt : std::optional<std::string>("enough");

@@ -11,6 +11,12 @@ static int count;
 /* Counts its calls, from 1. */
 int next(void) { return ++count; }
 
+/* Counts as next does, and does not return. */
+void stay(void) {
+    for (++count;;)
+        ;
+}
+
 int version(void) { return VERSION; }
 
 long add(long a, long b) { return a + b; }

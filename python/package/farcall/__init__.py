@@ -11,7 +11,7 @@ same contents.
 """
 
 from ._farcall import Function, Memory, __version__
-from .errors import CallTimeout, CompileError, Error, ExecutorDied, LimitError, LinkError
+from .errors import CallInterrupted, CallTimeout, CompileError, Error, ExecutorDied, LimitError, LinkError
 from .executor import Executor, Library, default_executor, to_arrow
 from .future import Future
 from .jit import jit_c
@@ -19,6 +19,7 @@ from .kernel import Kernel
 from .signatures import describe_functions
 
 __all__ = [
+    "CallInterrupted",
     "CallTimeout",
     "CompileError",
     "Error",

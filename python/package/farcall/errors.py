@@ -33,11 +33,63 @@ class LimitError(Error):
     """A bounded resource is used up. The message names the limit."""
 
 
-class CallTimeout(Error, TimeoutError):
-    """A call did not return in time, or a link was not made in time. Its executor was ended."""
+class _Told(Error):
+    """An error with facts, which are attributes as well."""
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.facts = facts
+        self.__dict__.update(facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _copied, (type(self), str(self), self.facts)
 
 
-class ExecutorDied(Error):
+def _copied(kind: type[_Told], message: str, facts: dict[str, Any]) -> _Told:
+    """Makes a copy from a pickle."""
+    return kind(message, **facts)
+
+
+class CallInterrupted(_Told):
+    """The call was ended (:meth:`Executor.interrupt_all`). Its process lives on, with the variables of native code.
+
+    ==================== ==============================================================================
+    attribute            what it is
+    ==================== ==============================================================================
+    ``program_counter``  the instruction that was executing, or None
+    ``location``         the place of that instruction, as "function+0x12 (object.o)", or None
+    ``cleanups_skipped`` the functions with cleanups (destructors) that were left without them, or None
+    ``facts``            all that is known, by name
+    ==================== ==============================================================================
+    """
+
+    program_counter: int | None = None
+    location: str | None = None
+    cleanups_skipped: int | None = None
+
+
+class CallTimeout(_Told, TimeoutError):
+    """A call did not return in time, or a link was not made in time.
+
+    Mostly the call was interrupted: its process lives on, with the variables of native code. Then there are the attributes of
+    :class:`CallInterrupted`, and otherwise they are None. Where a call cannot be interrupted within a second, its process was ended.
+
+    >>> import farcall
+    >>> with farcall.Executor() as executor:
+    ...     library = executor.compile_c("static long n; void loop(void) { for (n = 7;;) ; } long read(void) { return n; }")
+    ...     try:
+    ...         library["loop"](timeout=0.1)
+    ...     except farcall.CallTimeout as late:
+    ...         print(late.location.split("+")[0], library["read"]())
+    loop 7
+    """
+
+    program_counter: int | None = None
+    location: str | None = None
+    cleanups_skipped: int | None = None
+
+
+class ExecutorDied(_Told):
     """The executor's process ended during the call.
 
     =================== ===============================================================================
@@ -82,10 +134,8 @@ class ExecutorDied(Error):
     status_unknown: bool = False
 
     def __init__(self, message: str, **facts: Any) -> None:
-        super().__init__(message)
-        self.facts = facts
         self.backtrace = []
-        self.__dict__.update(facts)
+        super().__init__(message, **facts)
         if self.signal in set(signals.Signals):
             self.signal = signals.Signals(self.signal)
 
@@ -94,24 +144,17 @@ class ExecutorDied(Error):
         first = self.backtrace[0] if self.backtrace else self.location
         return first.split("+", 1)[0] if first else None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _died, (type(self), str(self), self.facts)
-
-
-def _died(kind: type[ExecutorDied], message: str, facts: dict[str, Any]) -> ExecutorDied:
-    """Makes a copy from a pickle."""
-    return kind(message, **facts)
-
 
 def exception_for(
-    kind: str, message: str, symbols: list[str], errno: int | None, death: dict[str, Any] | None
+    kind: str, message: str, symbols: list[str], errno: int | None, facts: dict[str, Any]
 ) -> Exception:
     """The exception for an error of the Rust library."""
-    if death is not None:
-        return ExecutorDied(message, **death)
+    told: dict[str, type[_Told]] = {"died": ExecutorDied, "interrupted": CallInterrupted, "timeout": CallTimeout}
+    if kind in told:
+        return told[kind](message, **facts)
     if kind == "link":
         return LinkError(message, symbols)
     if kind == "os" and errno is not None:
         return OSError(errno, message)
-    classes: dict[str, type[Exception]] = {"timeout": CallTimeout, "value": ValueError, "type": TypeError, "limit": LimitError}
+    classes: dict[str, type[Exception]] = {"value": ValueError, "type": TypeError, "limit": LimitError}
     return classes.get(kind, Error)(message)

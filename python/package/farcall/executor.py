@@ -39,7 +39,7 @@ class Executor(_farcall.Executor):
     ``memory``        the most private memory of a process, in bytes or as "256M"
     ``cpu_seconds``   the most CPU time of a process
     ``allow_missing`` leaves out the restrictions that this kernel lacks
-    ``timeout``       the most seconds of a call; its process is ended then
+    ``timeout``       the most seconds of a call, which is interrupted then; its process is ended if that fails
     ``link_timeout``  the most seconds that a link waits while shared libraries open; its process is ended then
     ``standby``       keeps one more process started, so that a restart takes less time
     ``name``          the name under which ``farcall top`` shows the processes; not shown by default

@@ -24,8 +24,8 @@ class Future(_Base):
     """The result of a submitted call. It can be awaited in asyncio, too.
 
     ``cancel`` gives the call up. A call that has begun ends with its process then: other calls under way in it fail, and later
-    calls run in the next process. For a call that was submitted with a timeout, or with functions of Python, ``cancel`` waits until
-    the process is killed: 50 ms at most on a machine with a free CPU. ``asyncio.wait_for`` and Ctrl-C in ``result`` cancel. Functions
+    calls run in the next process. A call that was submitted with a timeout, or with functions of Python, is interrupted, and
+    its process lives on. ``cancel`` waits for that: 50 ms at most on a machine with a free CPU. ``asyncio.wait_for`` and Ctrl-C in ``result`` cancel. Functions
     given to ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
 
     >>> import asyncio, farcall

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::time::Duration;
 
 use farcall::controller::{self, ExecutorBuilder};
 
@@ -125,6 +126,22 @@ pub extern "C" fn farcall_executor_kill(executor: *mut Executor) -> *mut Error {
     Error::of(|| {
         object::find::<LiveExecutor>(executor)?.executor.kill();
         Ok(())
+    })
+}
+
+/// Ends all calls of linked code that run now. Each fails with FARCALL_INTERRUPTED, unless it returns first, or cannot be left within
+/// grace_ns; 0 is 10 ms. The processes live on, with their code and variables. Calls that wait in a handler of the host end when the
+/// handler has returned. Waits for nothing.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_executor_interrupt_all(
+    executor: *mut Executor,
+    grace_ns: u64,
+) -> *mut Error {
+    Error::of(|| {
+        let grace = if grace_ns == 0 { 10_000_000 } else { grace_ns };
+        let executor = &object::find::<LiveExecutor>(executor)?.executor;
+        executor.interrupt_all(Duration::from_nanos(grace))
     })
 }
 

@@ -36,13 +36,13 @@
 namespace farcall {
 inline namespace FARCALL_KIND {
 
-// A fact about a death: nothing where it is so, a number or an address, a text, or several texts.
+// A fact about a death or an interruption: nothing where it is so, a number or an address, a text, or several texts.
 using fact = std::variant<std::monostate, std::uint64_t, std::string, std::vector<std::string>>;
 
-// How an executor's process ended: the facts that are known, by the names of farcall_error_facts.
-class death {
+// The facts that are known about a death or an interruption, by the names of farcall_error_facts.
+class fact_list {
   public:
-    explicit death(const farcall_error *of) {
+    explicit fact_list(const farcall_error *of) {
         std::size_t count = 0;
         const farcall_fact *all = farcall_error_facts(of, &count);
         for (std::size_t at = 0; at < count; at++)
@@ -82,7 +82,19 @@ class death {
     std::map<std::string, fact, std::less<>> facts_;
 };
 
-// The reason of a failure: a code, a message, and how the executor died, if that is the reason.
+// How an executor's process ended.
+class death : public fact_list {
+  public:
+    using fact_list::fact_list;
+};
+
+// Where a call was when it was interrupted: program_counter, location, cleanups_skipped.
+class interruption : public fact_list {
+  public:
+    using fact_list::fact_list;
+};
+
+// The reason of a failure: a code, a message, and how the executor died or where the call was interrupted, if that is the reason.
 class error : public std::runtime_error {
   public:
     // Takes the error.
@@ -91,6 +103,8 @@ class error : public std::runtime_error {
           is_disconnected_(farcall_error_is_disconnected(taken)) {
         if (code_ == FARCALL_DIED)
             death_.emplace(taken);
+        if (code_ == FARCALL_INTERRUPTED)
+            interruption_.emplace(taken);
         farcall_error_consume(taken);
     }
 
@@ -98,11 +112,13 @@ class error : public std::runtime_error {
     // True when no further call can complete.
     bool is_disconnected() const { return is_disconnected_; }
     const std::optional<class death> &death() const { return death_; }
+    const std::optional<class interruption> &interruption() const { return interruption_; }
 
   private:
     farcall_error_code code_;
     bool is_disconnected_;
     std::optional<class death> death_;
+    std::optional<class interruption> interruption_;
 };
 
 // A value, or the reason for having none.

@@ -4,6 +4,7 @@
 
 #include <farcall/process.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -260,6 +261,11 @@ class executor {
     void close() { handle_.reset(); }
     // Ends the present processes at once. With a restart policy the next call starts the next ones.
     outcome<void> kill() { return detail::give(farcall_executor_kill(get())); }
+    // Ends all calls of linked code that run now, and keeps the processes: see farcall_executor_interrupt_all.
+    outcome<void> interrupt_all(std::chrono::nanoseconds grace = std::chrono::milliseconds(10)) {
+        const auto grace_ns = std::max<std::int64_t>(grace.count(), 1);
+        return detail::give(farcall_executor_interrupt_all(get(), static_cast<std::uint64_t>(grace_ns)));
+    }
     outcome<void> restart() { return detail::give(farcall_executor_restart(get())); }
 
     outcome<library> create_library(const std::string &name) {

@@ -24,10 +24,10 @@ inline namespace FARCALL_KIND {
 // How long a call may take, and what watches it.
 class call_options {
   public:
-    // Looks whether the call goes on: nothing, or the reason why it ends, and the process with it.
+    // Looks whether the call goes on: nothing, or the reason why it ends.
     using look = std::function<std::optional<std::string>()>;
 
-    // The call fails after this time (FARCALL_TIMEOUT).
+    // The call is late after this time: it fails with FARCALL_INTERRUPTED, unless on_deadline says otherwise.
     call_options &timeout(std::chrono::nanoseconds time) {
         // A time of 0 is no limit for farcall.h.
         timeout_ms_ = std::max<std::uint64_t>(detail::milliseconds(time), 1);
@@ -40,12 +40,26 @@ class call_options {
         return *this;
     }
 
+    // What happens to a call that is late, or that the watch ends.
+    call_options &on_deadline(farcall_on_deadline choice) {
+        on_deadline_ = choice;
+        return *this;
+    }
+    // How long an interruption may take: 10 ms unless told.
+    call_options &grace(std::chrono::nanoseconds time) {
+        // A time of 0 is the default for farcall.h.
+        grace_ns_ = std::max<std::int64_t>(time.count(), 1);
+        return *this;
+    }
+
     // Valid while this lives, unchanged.
     farcall_call_options get() const {
         farcall_call_options made{};
         made.size = sizeof made;
         made.timeout_ms = timeout_ms_;
         made.watch_every_ms = every_ms_;
+        made.on_deadline = on_deadline_;
+        made.grace_ns = grace_ns_;
         if (look_) {
             made.watch = watched;
             made.watch_context = const_cast<look *>(&look_);
@@ -64,6 +78,8 @@ class call_options {
 
     std::uint64_t timeout_ms_ = 0;
     std::uint64_t every_ms_ = 0;
+    farcall_on_deadline on_deadline_ = FARCALL_INTERRUPT;
+    std::uint64_t grace_ns_ = 0;
     look look_;
 };
 
