@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use farcall::controller::calls::Bytes;
-use farcall::controller::{CallOptions, Executor, ExecutorBuilder, Library, Process, Snapshot};
+use farcall::controller::{
+    CallOptions, Executor, ExecutorBuilder, Library, OnDeadline, Process, Snapshot,
+};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
@@ -85,7 +87,7 @@ impl Session {
         let outcome = self
             .process
             .function::<Bytes>(function)
-            .call_with(&CallOptions::new().timeout(timeout), args);
+            .call_with(&CallOptions::new().timeout(timeout).on_deadline(OnDeadline::Abandon), args);
         let took = start.elapsed();
         let error = outcome.expect_err("it takes longer");
         assert!(error.kind() == ErrorKind::Timeout, "after {took:?}: {error}");

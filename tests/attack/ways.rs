@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use farcall::controller::calls::{Bytes, Pipeline};
-use farcall::controller::{CallOptions, Client, WeakProcess};
+use farcall::controller::{CallOptions, Client, OnDeadline, WeakProcess};
 use farcall::executor::{SharedLane, SimpleRemote};
 use farcall::session::SessionBuilder;
 use farcall::sps::{self, Expected};
@@ -130,10 +130,12 @@ impl Attacked {
     /// As the errors of the library's calls.
     pub(crate) fn call(&mut self, args: &[u8], timeout: Duration) -> Result<Vec<u8>> {
         match self {
-            Self::Lane { session, function, .. } => session
-                .process
-                .function::<Bytes>(*function)
-                .call_with(&CallOptions::new().timeout(timeout), args),
+            Self::Lane { session, function, .. } => {
+                session.process.function::<Bytes>(*function).call_with(
+                    &CallOptions::new().timeout(timeout).on_deadline(OnDeadline::Abandon),
+                    args,
+                )
+            }
             Self::Pipeline { pipeline, function, .. } => {
                 pipeline.submit(*function, args)?.wait_timeout(timeout)
             }

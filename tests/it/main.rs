@@ -11,6 +11,7 @@ mod controller;
 mod executor;
 mod forks;
 mod house;
+mod interrupt;
 mod jit;
 mod link;
 mod testkit;

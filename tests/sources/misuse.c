@@ -223,6 +223,7 @@ static void executor_life(void) {
     int32_t pids[2];
     note(farcall_executor_processes(EXECUTOR(), place));
     note(farcall_executor_pids(EXECUTOR(), choose(4) == 0 ? NULL : pids, choose(4) == 0 ? SIZE_MAX : choose(3), place));
+    note(farcall_executor_interrupt_all(EXECUTOR(), number()));
     note(farcall_executor_restart(EXECUTOR()));
     farcall_process *made = NULL, **made_place = OUT(made);
     note(farcall_executor_process(EXECUTOR(), choose(3), made_place));

@@ -181,20 +181,52 @@ static void survives(void) {
     FAILS(farcall_executor_start(&with, &executor), FARCALL_INVALID);
 }
 
-/* 2. Time: a call that hangs is ended by its options. */
+/* 2. Time: a call that hangs is ended by its options, and its process lives on. */
 static farcall_error *look(void *context) {
     atomic_int *looks = context;
     return atomic_fetch_add(looks, 1) < 3 ? NULL : farcall_error_create("enough");
+}
+
+/* Long enough for a busy machine. */
+#define GRACE_NS 10000000000
+
+static atomic_int interrupted;
+
+static void *call_for_ever(void *stay) {
+    FAILS(farcall_function_call(stay, NULL, 0, NULL), FARCALL_INTERRUPTED);
+    atomic_store(&interrupted, 1);
+    return NULL;
 }
 
 static void watches(void) {
     farcall_executor_options with = options();
     with.restart = (farcall_restart_policy){.restarts = true, .kill_on_timeout = true};
     farcall_executor *executor = start(&with);
-    farcall_function *hang = function_of(linked(executor, "main", first_object), "int hang(int)");
+    farcall_library *library = linked(executor, "main", first_object);
+    farcall_function *hang = function_of(library, "int hang(int)"), *stay = function_of(library, "void stay(void)");
     farcall_value yes = {FARCALL_I32, {.i32 = 1}}, no = {FARCALL_I32, {.i32 = 0}}, result;
-    farcall_call_options call = {.size = sizeof call, .timeout_ms = 20};
+    farcall_call_options call = {.size = sizeof call, .timeout_ms = 20, .grace_ns = GRACE_NS};
+    int pid = result_of(library, "int process_id(void)");
+    farcall_error *late = farcall_function_call_with(stay, &call, NULL, 0, NULL);
+    CHECK(strncmp(farcall_error_fact(late, "location")->text, "stay+", 5) == 0);
+    CHECK(farcall_error_fact(late, "program_counter")->number > 0);
+    CHECK(farcall_error_fact(late, "cleanups_skipped")->kind == FARCALL_NUMBER && farcall_error_fact(late, "signal") == NULL);
+    FAILS(late, FARCALL_INTERRUPTED);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, call_for_ever, stay) == 0);
+    while (atomic_load(&interrupted) == 0) {
+        MUST(farcall_executor_interrupt_all(executor, GRACE_NS));
+        usleep(1000);
+    }
+    pthread_join(thread, NULL);
+    CHECK(result_of(library, "int next(void)") == 3 && result_of(library, "int process_id(void)") == pid);
+    FAILS(farcall_function_call_with(hang, &call, &yes, 1, &result), FARCALL_INTERRUPTED);
+    call.on_deadline = FARCALL_ABANDON; /* then the policy kills the process */
     FAILS(farcall_function_call_with(hang, &call, &yes, 1, &result), FARCALL_TIMEOUT);
+    CHECK(result_of(library, "int next(void)") == 1);
+    call.on_deadline = FARCALL_KILL + 1;
+    FAILS(farcall_function_call_with(hang, &call, &no, 1, &result), FARCALL_INVALID);
+    call.on_deadline = FARCALL_KILL;
     call.timeout_ms = 60000;
     MUST(farcall_function_call_with(hang, &call, &no, 1, &result));
     CHECK(result.data.i32 == 7);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use farcall::controller::calls::Bytes;
 use farcall::controller::handler::HandlerTag;
-use farcall::controller::{CallOptions, Executor, Library, Process};
+use farcall::controller::{CallOptions, Executor, Library, OnDeadline, Process};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 
@@ -288,9 +288,10 @@ fn a_call_times_out_and_its_late_result_is_dropped() {
     let slow = session.function("back_after_gate");
     let timeout = Duration::from_millis(20);
     for _ in 0..3 {
-        let error = process
-            .function::<Bytes>(slow)
-            .call_with(&CallOptions::new().timeout(timeout), &bytes(&[tag.get()]));
+        let error = process.function::<Bytes>(slow).call_with(
+            &CallOptions::new().timeout(timeout).on_deadline(OnDeadline::Abandon),
+            &bytes(&[tag.get()]),
+        );
         let error = error.expect_err("the gate is shut");
         assert!(error.kind() == ErrorKind::Timeout && !error.is_disconnected(), "{error:?}");
         assert_eq!(session.call("add", &[20, 1]).expect("goes on"), 21);
@@ -318,9 +319,10 @@ fn a_call_from_a_handler_may_time_out() {
         process
             .function::<Bytes>(add)
             .call_with(&CallOptions::new().timeout(Duration::from_secs(60)), &bytes(&[1, 1]))?;
-        let timed_out = process
-            .function::<Bytes>(wait)
-            .call_with(&CallOptions::new().timeout(Duration::from_millis(50)), &bytes(&[1]));
+        let timed_out = process.function::<Bytes>(wait).call_with(
+            &CallOptions::new().timeout(Duration::from_millis(50)).on_deadline(OnDeadline::Abandon),
+            &bytes(&[1]),
+        );
         let is_timeout = timed_out.is_err_and(|error| error.kind() == ErrorKind::Timeout);
         result.extend_from_slice(&u64::from(is_timeout).to_le_bytes());
         Ok(())

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use farcall::controller::calls::Bytes;
 use farcall::controller::hotswap::Redirectable;
-use farcall::controller::{CallOptions, Executor, Library, Process};
+use farcall::controller::{CallOptions, Executor, Library, OnDeadline, Process};
 use farcall::link::{External, ObjectFile};
 use farcall::orc::{ExecutionSession, JITDylib, ResourceKey, ResourceManager};
 use farcall::{Error, ErrorKind, ExecutorAddr, PerProt, Prot};
@@ -264,10 +264,10 @@ fn a_grace_period_waits_for_late_and_pipelined_calls() {
     let old = program.link(1);
     let function = |name: &str| old.lookup(name).expect("defined");
     let gate = function("wait_at_gate");
-    let error = program
-        .process
-        .function::<Bytes>(gate)
-        .call_with(&CallOptions::new().timeout(Duration::from_millis(5)), &[]);
+    let error = program.process.function::<Bytes>(gate).call_with(
+        &CallOptions::new().timeout(Duration::from_millis(5)).on_deadline(OnDeadline::Abandon),
+        &[],
+    );
     assert!(error.expect_err("it waits").kind() == ErrorKind::Timeout);
     let mut timed_out = program.process.grace_period();
     assert!(!timed_out.wait(Duration::from_millis(5)), "it still runs");

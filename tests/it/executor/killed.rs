@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use farcall::controller::calls::Bytes;
-use farcall::controller::{CallOptions, Executor, ExecutorBuilder, Library, Process};
+use farcall::controller::{CallOptions, Executor, ExecutorBuilder, Library, OnDeadline, Process};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr, Result};
 use nix::sys::signal::{Signal, kill};
@@ -168,9 +168,10 @@ fn executors(points: &mut Points) {
         let waits = dylib.lookup("wait_for_ever").expect("linked");
         let pipeline = process.pipeline().expect("it lives");
         let batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
-        let late = process
-            .function::<Bytes>(waits)
-            .call_with(&CallOptions::new().timeout(Duration::from_millis(1)), &[]);
+        let late = process.function::<Bytes>(waits).call_with(
+            &CallOptions::new().timeout(Duration::from_millis(1)).on_deadline(OnDeadline::Abandon),
+            &[],
+        );
         assert!(late.expect_err("it waits for ever").kind() == ErrorKind::Timeout, "{what}");
         let ended = AtomicUsize::new(0);
         std::thread::scope(|scope| {
@@ -241,9 +242,10 @@ fn victim() {
     point("between a posted initialize and the call behind it");
     let pipeline = process.pipeline().expect("it lives");
     let _batch = pipeline.submit_batch([(waits, &[1][..]); 20]).expect("it lives");
-    let late = process
-        .function::<Bytes>(waits)
-        .call_with(&CallOptions::new().timeout(Duration::from_millis(1)), &[]);
+    let late = process.function::<Bytes>(waits).call_with(
+        &CallOptions::new().timeout(Duration::from_millis(1)).on_deadline(OnDeadline::Abandon),
+        &[],
+    );
     assert!(late.expect_err("it waits for ever").kind() == ErrorKind::Timeout);
     point("with calls under way on a lane and in a pipeline");
     assert_eq!(process.exit(0).expect("it ends"), 0);

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use farcall::controller::region::{Access, Region, RegionHeap};
-use farcall::controller::{CallOptions, Executor, Function, Library, RestartPolicy};
+use farcall::controller::{CallOptions, Executor, Function, Library, OnDeadline, RestartPolicy};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind, ExecutorAddr};
 
@@ -248,7 +248,10 @@ fn a_policy_pauses_stops_and_kills() {
     let spin = session.dylib.function::<extern "C" fn()>("spin");
     let before = session.supervised.process().expect("alive").pid();
     let error = spin
-        .call_with(&CallOptions::new().timeout(Duration::from_millis(50)), ())
+        .call_with(
+            &CallOptions::new().timeout(Duration::from_millis(50)).on_deadline(OnDeadline::Abandon),
+            (),
+        )
         .expect_err("it spins");
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert_eq!(session.crash.call((11,)).expect("the next executor, at once"), 11);

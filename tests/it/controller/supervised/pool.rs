@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use farcall::controller::region::{Access, Region, RegionHeap};
-use farcall::controller::{CallOptions, Executor, Library, Process, RestartPolicy};
+use farcall::controller::{CallOptions, Executor, Library, OnDeadline, Process, RestartPolicy};
 use farcall::{Error, ErrorKind, ExecutorAddr};
 
 use super::{KINDS, is_death, object};
@@ -120,8 +120,11 @@ fn calls_wait_for_a_free_executor_in_turn() {
     let crash = dylib.function::<extern "C" fn(i64) -> i64>("crash");
     let long = Duration::from_secs(2);
     thread::scope(|scope| {
-        let spin =
-            || spin.call_with(&CallOptions::new().timeout(long), ()).expect_err("it spins").kind();
+        let spin = || {
+            spin.call_with(&CallOptions::new().timeout(long).on_deadline(OnDeadline::Abandon), ())
+                .expect_err("it spins")
+                .kind()
+        };
         let spins: Vec<_> = (0..EXECUTORS).map(|_| scope.spawn(spin)).collect();
         // Until all of them spin, one is free.
         until("none is free", || {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use farcall::ErrorKind;
 use farcall::controller::calls::PendingCall;
-use farcall::controller::{CallOptions, RestartPolicy};
+use farcall::controller::{CallOptions, OnDeadline, RestartPolicy};
 
 use super::Session;
 use crate::testkit::launch;
@@ -113,7 +113,8 @@ fn a_session_with_an_abandoned_call_is_dropped_soon() {
         dylib.add_object(&super::object()).expect("added");
         let spin = dylib.function::<Spin>("spin").bind().expect("found");
         let error = match is_submitted {
-            false => spin.call_with(&CallOptions::new().timeout(SHORT), ()),
+            false => spin
+                .call_with(&CallOptions::new().timeout(SHORT).on_deadline(OnDeadline::Abandon), ()),
             true => spin.submit(()).expect("submitted").wait_timeout(SHORT),
         };
         assert_eq!(error.expect_err("it spins").kind(), ErrorKind::Timeout);

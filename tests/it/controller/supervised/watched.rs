@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use farcall::controller::{CallOptions, RestartPolicy};
+use farcall::controller::{CallOptions, OnDeadline, RestartPolicy};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind};
 
@@ -26,7 +26,8 @@ fn a_watch_ends_a_call_and_its_executor() {
         looks.set(looks.get() + 1);
         if looks.get() < 4 { Ok(()) } else { Err(Error::other("stopped by the watch")) }
     };
-    let error = spin.call_with(&CallOptions::new().watch(EVERY, &watch), ()).expect_err("it spins");
+    let options = CallOptions::new().watch(EVERY, &watch).on_deadline(OnDeadline::Kill);
+    let error = spin.call_with(&options, ()).expect_err("it spins");
     assert_eq!((error.to_string().as_str(), looks.get()), ("stopped by the watch", 4));
     assert!(began.elapsed() >= 4 * EVERY, "{:?}", began.elapsed());
     assert_eq!(session.crash.call((11,)).expect("the next executor"), 11);
@@ -38,6 +39,7 @@ fn a_watched_call_with_a_timeout_ends_in_time() {
     let session = Session::start(RestartPolicy::new());
     let spin = session.dylib.function::<extern "C" fn()>("spin");
     let options = CallOptions::new().timeout(4 * EVERY).watch(EVERY, &|| Ok(()));
+    let options = options.on_deadline(OnDeadline::Kill);
     for is_bound in [false, true] {
         let function = if is_bound { spin.bind().expect("linked") } else { spin.clone() };
         let error = function.call_with(&options, ()).expect_err("it spins");

@@ -1,0 +1,33 @@
+/* Loops in C, waits that tell whether a signal has cut them short, and a variable that outlives interrupts. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <time.h>
+
+static volatile long counter, kept;
+
+void spin(void) {
+    for (;;)
+        counter = counter + 1;
+}
+
+long count(void) { return kept = kept + 1; }
+
+static long now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Returns by itself. */
+long busy(long us) {
+    long end = now_us() + us;
+    while (now_us() < end)
+        counter = counter + 1;
+    return us;
+}
+
+/* 0, or the error of the wait: EINTR if a signal has ended it. */
+long rest(long us) {
+    struct timespec time = {us / 1000000, us % 1000000 * 1000};
+    return nanosleep(&time, 0) ? errno : 0;
+}

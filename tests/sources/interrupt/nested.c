@@ -1,0 +1,12 @@
+/* Asks the host, which calls this process again. */
+extern long ask(long question);
+
+static volatile long calls;
+
+long outer(long question) {
+    long answer = ask(question);
+    calls = calls + 1;
+    return answer + 1000;
+}
+
+long outer_calls(void) { return calls; }
