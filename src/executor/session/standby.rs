@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
+use crate::call::Lanes;
 use crate::call::pipeline::Server;
-use crate::call::{Handler, Lanes};
 use crate::error::Result;
 use crate::executor::context::acceptor::{Acceptor, Kind, Work};
-use crate::executor::context::calls::WrapperCalls;
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::entry::wrapper;
 use crate::executor::tls::own_thread;
 use crate::shm::{Holder, Segment};
 use crate::sys::process::thread::SignalMask;
@@ -67,9 +67,7 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             let server = Server::new(pipeline::end(&segment, Side::Executor, &lifeline, 0));
             let served = ServedCalls::of_pipeline();
             let handle = |sequence, target, args: &[u8]| {
-                let args = Payload::Own(args);
-                let call = || Handler::<Lane>::handle(&WrapperCalls, target, args, Vec::new());
-                served.run(sequence, call)
+                served.run(sequence, || wrapper::call(target, Payload::Own(args)))
             };
             let serve = || server.serve(handle);
             let _ = acceptor.interrupts.while_serving(work.number, &served, serve);

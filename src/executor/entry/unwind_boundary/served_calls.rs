@@ -125,6 +125,7 @@ impl ServedCalls {
         running.store(sequence, Ordering::Relaxed);
         self.begin();
         let result = call();
+        self.end();
         running.store(0, Ordering::Relaxed);
         result
     }
