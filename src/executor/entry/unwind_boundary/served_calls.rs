@@ -118,7 +118,7 @@ impl ServedCalls {
     }
 
     /// Runs the call of a pipeline with this number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn run<R>(&self, sequence: u64, call: impl FnOnce() -> R) -> R {
         let Source::Pipeline { newest, running } = &self.source else { return call() };
         newest.store(sequence, Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl ServedCalls {
     }
 
     /// Begins the call that runs now. Drops a request for calls that had ended before the request came.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin(&self) {
         self.light.issue();
         if self.wanted[1].load(Ordering::Relaxed) != 0 {
@@ -201,7 +201,7 @@ impl ServedCalls {
     }
 
     /// Takes the call that runs out of those that are to end, because it has ended. Then no signal hits the next call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end(&self) {
         if self.wanted[1].load(Ordering::Relaxed) != 0 {
             self.end_wanted();
