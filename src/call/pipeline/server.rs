@@ -25,6 +25,24 @@ pub(crate) struct Server {
     backlog: VecDeque<Waiting>,
 }
 
+/// Follows which call runs. A trait and no closure, so that it is compiled into the loop of calls.
+pub(crate) trait Observer {
+    /// The call with this number begins.
+    fn begin(&self, sequence: u64);
+
+    /// It has ended.
+    fn end(&self);
+}
+
+/// Follows nothing.
+impl Observer for () {
+    #[inline(always)]
+    fn begin(&self, _: u64) {}
+
+    #[inline(always)]
+    fn end(&self) {}
+}
+
 /// A result that waits for room in the ring.
 #[derive(Debug)]
 struct Waiting {
@@ -40,8 +58,8 @@ impl Server {
         Self { inbound, outbound, polling, backlog: VecDeque::new() }
     }
 
-    /// Runs calls with `handle` until the controller closes the pipeline. `handle` takes the call's number, the function and its
-    /// arguments, and returns the result; its `Err` is answered out of band. Calls that were submitted before the close are run, even when
+    /// Runs calls with `handle` until the controller closes the pipeline. `handle` takes the function and its arguments, and
+    /// returns the result; its `Err` is answered out of band. Calls that were submitted before the close are run, even when
     /// their results are not received any more.
     ///
     /// # Errors
@@ -49,7 +67,8 @@ impl Server {
     /// When the controller broke the protocol.
     pub(crate) fn serve<R: AsRef<[u8]>>(
         mut self,
-        handle: impl Fn(u64, u64, &[u8]) -> std::result::Result<R, String>,
+        observer: &impl Observer,
+        handle: impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
     ) -> Result<()> {
         let mut line = EMPTY_LINE;
         let mut long = Vec::new();
@@ -68,11 +87,14 @@ impl Server {
                     }
                 };
             if kind == Record::Calls as u8 {
-                self.run_several(sequence, target, payload, &handle)?;
+                self.run_several(sequence, target, payload, observer, &handle)?;
             } else if kind == Record::Call as u8 {
                 // The call may take long, and the next fence comes only behind it.
                 self.outbound.wake_seen();
-                match handle(sequence, target, payload) {
+                observer.begin(sequence);
+                let outcome = handle(target, payload);
+                observer.end();
+                match outcome {
                     Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
                     Err(message) => self.fail(sequence, message)?,
                 }
@@ -94,7 +116,8 @@ impl Server {
         mut sequence: u64,
         target: u64,
         payload: &mut [u8],
-        handle: &impl Fn(u64, u64, &[u8]) -> std::result::Result<R, String>,
+        observer: &impl Observer,
+        handle: &impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
     ) -> Result<()> {
         let bytes = payload.len();
         let Some(CallsHead { target, shared, row }) = CallsHead::unpack(target, bytes) else {
@@ -115,7 +138,10 @@ impl Server {
             // The call may take long, and the next fence comes only behind it.
             self.outbound.wake_seen();
             let is_last = end == bytes;
-            match handle(sequence, target, args) {
+            observer.begin(sequence);
+            let outcome = handle(target, args);
+            observer.end();
+            match outcome {
                 Ok(result) => {
                     let result = result.as_ref();
                     match result.try_into() {

@@ -53,7 +53,7 @@ fn serve(position: u64, last: u64) -> Served {
     let (caller, theirs) = ends(position, last);
     let ran = Arc::<Mutex<Vec<Vec<u8>>>>::default();
     let log = Arc::clone(&ran);
-    let handle = move |_, target, args: &[u8]| {
+    let handle = move |target, args: &[u8]| {
         if args.len() <= 8 {
             log.lock().unwrap().push(args.to_vec());
         }
@@ -70,7 +70,7 @@ fn serve(position: u64, last: u64) -> Served {
             other => Err(format!("nobody is called {other}")),
         }
     };
-    let server = thread::spawn(move || Server::new(theirs).serve(handle));
+    let server = thread::spawn(move || Server::new(theirs).serve(&(), handle));
     Served { caller, server, ran }
 }
 

@@ -66,10 +66,8 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             let lifeline = Lifeline::new(End::new());
             let server = Server::new(pipeline::end(&segment, Side::Executor, &lifeline, 0));
             let served = ServedCalls::of_pipeline();
-            let handle = |sequence, target, args: &[u8]| {
-                served.run(sequence, || wrapper::call(target, Payload::Own(args)))
-            };
-            let serve = || server.serve(handle);
+            let handle = |target, args: &[u8]| wrapper::call(target, Payload::Own(args));
+            let serve = || server.serve(&*served, handle);
             let _ = acceptor.interrupts.while_serving(work.number, &served, serve);
         }
     }

@@ -11,6 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::call::Counters;
+use crate::call::pipeline::Observer;
 use crate::error::Result;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::asymmetric_fence::{LightFence, heavy_fence};
@@ -115,19 +116,6 @@ impl ServedCalls {
             Source::Lane(counters) => counters.depth(),
             Source::Pipeline { .. } => 0,
         }
-    }
-
-    /// Runs the call of a pipeline with this number.
-    #[inline(always)]
-    pub(crate) fn run<R>(&self, sequence: u64, call: impl FnOnce() -> R) -> R {
-        let Source::Pipeline { newest, running } = &self.source else { return call() };
-        newest.store(sequence, Ordering::Relaxed);
-        running.store(sequence, Ordering::Relaxed);
-        self.begin();
-        let result = call();
-        self.end();
-        running.store(0, Ordering::Relaxed);
-        result
     }
 
     /// Adds the calls `first..=last` to those that are to end.
@@ -255,5 +243,24 @@ impl ServedCalls {
     /// The word with the place of this thread's return stub.
     pub(crate) fn stub(&self) -> &AtomicU64 {
         &self.stub
+    }
+}
+
+impl Observer for ServedCalls {
+    #[inline(always)]
+    fn begin(&self, sequence: u64) {
+        if let Source::Pipeline { newest, running } = &self.source {
+            newest.store(sequence, Ordering::Relaxed);
+            running.store(sequence, Ordering::Relaxed);
+        }
+        self.begin();
+    }
+
+    #[inline(always)]
+    fn end(&self) {
+        self.end();
+        if let Source::Pipeline { running, .. } = &self.source {
+            running.store(0, Ordering::Relaxed);
+        }
     }
 }
