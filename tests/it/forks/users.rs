@@ -6,7 +6,7 @@
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
-use farcall::controller::{CallOptions, Function, Process};
+use farcall::controller::{CallOptions, Function, OnDeadline, Process};
 use farcall::link::ObjectFile;
 use farcall::{Error, ErrorKind};
 use nix::libc;
@@ -66,9 +66,8 @@ fn a_host_that_may_not_kill_its_executor_waits_within_bounds() {
         let begun = Instant::now();
         let stop = || Err(Error::new(ErrorKind::Other, "stopped by the host"));
         let every = Duration::from_millis(20);
-        let error = spin
-            .call_with(&CallOptions::new().watch(every, &stop), (address, 8))
-            .expect_err("it never returns");
+        let options = CallOptions::new().watch(every, &stop).on_deadline(OnDeadline::Kill);
+        let error = spin.call_with(&options, (address, 8)).expect_err("it never returns");
         assert!(error.to_string().contains("stopped by the host"), "{error}");
         let error = process.process_info().expect_err("the session is over");
         assert!(error.to_string().contains(&format!("process {pid}")), "{error}");
