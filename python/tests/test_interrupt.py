@@ -45,6 +45,36 @@ def test_a_variable_has_its_value_after_many_interrupts(executor):
     assert executor.pids == before
 
 
+VARIABLE = "static long n; long add(long by) { return n += by; } void spin(void) { for (;;) ; }"
+
+
+def test_a_variable_has_its_value_after_ten_thousand_interrupts(executor):
+    library, before, is_over = executor.compile_c(VARIABLE), executor.pids, threading.Event()
+    add, spin = library["add"], library["spin"]
+    assert [add(1) for _ in range(42)][-1] == 42
+
+    def interrupt():
+        while not is_over.wait(0.0002):
+            executor.interrupt_all(grace=20)
+
+    interrupter = threading.Thread(target=interrupt)
+    interrupter.start()
+    try:
+        for _ in range(10_000):
+            with pytest.raises(farcall.CallInterrupted):
+                spin()
+    finally:
+        is_over.set()
+        interrupter.join()
+    # A request may still be on its way, and ends a call.
+    while True:
+        try:
+            assert (add(0), executor.pids) == (42, before)
+            break
+        except farcall.CallInterrupted:
+            continue
+
+
 def test_all_calls_are_interrupted(executor):
     library = executor.compile_c(COUNTS)
     count, before, raised = library["count"], executor.pids, []

@@ -108,6 +108,20 @@ fn memcheck_finds_nothing_in_the_model() {
     println!("memcheck: 1 execution of the model");
 }
 
+/// Interrupts of one call each.
+const INTERRUPTS: &str = "10000";
+
+#[test]
+fn a_variable_has_its_value_after_ten_thousand_interrupts() {
+    let object = scratch().join("loops.o");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c", "-o"]).arg(&object);
+    run(gcc.arg(root().join("tests/sources/interrupt/loops.c")));
+    let program = compiled("interrupt/variable", "gcc", &["-std=c11"]).expect("a program");
+    let said = printed(Command::new(program).arg(object).arg(INTERRUPTS));
+    assert_eq!(said, "10000 interrupts\n");
+}
+
 #[test]
 fn a_session_of_a_program_in_c_is_listed_by_its_name() {
     let program = compiled("model", "gcc", &["-std=c11", "-DLISTED"]).expect("a program");

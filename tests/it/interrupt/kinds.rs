@@ -105,6 +105,24 @@ fn a_loop_in_c_ends_and_variables_keep_their_values() {
     assert_eq!(session.pid(), before);
 }
 
+/// The tests of C, the REPL and Python have one like it.
+#[test]
+fn a_variable_has_its_value_after_ten_thousand_interrupts() {
+    let session = Session::start("loops.c");
+    let spin = session.library.function::<extern "C" fn()>("spin").bind().expect("linked");
+    let count = session.library.function::<super::Count>("count").bind().expect("linked");
+    let before = session.pid();
+    for time in 1..=10_000 {
+        assert_eq!(count.call(()).expect("it returns"), time);
+        let timeout = Duration::from_micros(50 + time.unsigned_abs() * 7 % 200);
+        let options = CallOptions::new().timeout(timeout).grace(GRACE);
+        let error = spin.call_with(&options.on_deadline(OnDeadline::InterruptOrKill), ());
+        let error = error.expect_err("it has no end");
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{time}: {error}");
+    }
+    assert_eq!((count.call(()).expect("it returns"), session.pid()), (10_001, before));
+}
+
 #[test]
 fn guards_in_rust_are_dropped_in_their_order() {
     let executor = launch::executor();
