@@ -1094,7 +1094,8 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_library_initialize(farcall_library *library);
 
 // Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
-// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. May be NULL: argv.
+// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. FARCALL_INTERRUPTED if it is interrupted. May be
+// NULL: argv.
 //
 // The arguments must be texts, and result writable.
 FARCALL_NODISCARD

@@ -331,7 +331,9 @@ impl Library {
     /// # Errors
     ///
     /// When the library has no `main`, when the executor ends meanwhile ([`Error::death`](crate::Error::death), also after the program
-    /// called `exit`), or as [`Library::link`].
+    /// called `exit`), or as [`Library::link`]. When the program is interrupted
+    /// ([`Executor::interrupt_all`](super::Executor::interrupt_all)): then its process lives, and the status for a shell is 130, as of a
+    /// program that `SIGINT` ends.
     pub fn run_main<A: AsRef<[u8]>>(&self, args: impl IntoIterator<Item = A>) -> Result<i32> {
         self.present(|dylib| {
             let main = dylib.lookup("main", Deadline::SESSION_END)?;

@@ -92,7 +92,7 @@ pub(crate) unsafe fn main(
         [argc.cast_unsigned() as usize, argv.expose_provenance(), environment.expose_provenance()];
     // SAFETY: the caller vouches for the function.
     let result =
-        unsafe { unwind_boundary::enter(pointer(function), arguments) }.map_err(Error::remote)?;
+        unsafe { unwind_boundary::enter(pointer(function), arguments) }.map_err(Error::answered)?;
     #[expect(clippy::cast_possible_truncation, reason = "an int is the low half")]
     #[expect(clippy::cast_possible_wrap, reason = "two's complement")]
     Ok(result.first as c_int)
@@ -123,7 +123,7 @@ pub(crate) unsafe fn handler(function: ExecutorAddr, first: usize, second: usize
 pub(crate) unsafe fn function(function: ExecutorAddr, first: usize, second: usize) -> Result<()> {
     // SAFETY: the caller vouches for the function.
     let result = unsafe { unwind_boundary::enter(pointer(function), [first, second, 0]) };
-    result.map(drop).map_err(Error::remote)
+    result.map(drop).map_err(Error::answered)
 }
 
 /// Calls the function of a new thread.
@@ -150,7 +150,7 @@ pub(crate) unsafe fn thread(function: ExecutorAddr, argument: *mut c_void) -> *m
 pub(crate) unsafe fn resolver(function: ExecutorAddr) -> Result<ExecutorAddr> {
     // SAFETY: the callee takes no argument and returns an address.
     let result =
-        unsafe { unwind_boundary::enter(pointer(function), [0; 3]) }.map_err(Error::remote)?;
+        unsafe { unwind_boundary::enter(pointer(function), [0; 3]) }.map_err(Error::answered)?;
     Ok(ExecutorAddr::new(result.first as u64))
 }
 

@@ -87,6 +87,10 @@ unsafe extern "C" fn shim<R: Serve>(data: *const c_char, size: usize) -> Wrapper
     let result = outcome.unwrap_or_else(|panic| Err(Error::remote(panicked(panic))));
     match result {
         Ok(value) => WrapperFunctionBuffer::from_bytes(&sps::to_bytes(&value)),
-        Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{}: {error}", R::NAME)),
+        Err(error) => WrapperFunctionBuffer::out_of_band(&match error.interruption() {
+            // The controller reads these words as they are.
+            Some(told) => told.to_string(),
+            None => format!("{}: {error}", R::NAME),
+        }),
     }
 }

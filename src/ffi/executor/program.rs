@@ -147,7 +147,8 @@ pub extern "C" fn farcall_library_initialize(library: *mut Library) -> *mut Erro
 }
 
 /// Runs the initializers that have not run, then main with these arguments, which NULL ends, the program's name first. Stores what
-/// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. May be NULL: argv.
+/// main returns. FARCALL_DIED if the program calls exit: the fact exit_status has it. FARCALL_INTERRUPTED if it is interrupted. May be
+/// NULL: argv.
 ///
 /// # Safety
 ///

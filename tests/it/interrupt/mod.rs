@@ -9,6 +9,7 @@ mod exceptions;
 mod kinds;
 mod many;
 mod nested;
+mod programs;
 mod refused;
 
 use std::path::Path;
