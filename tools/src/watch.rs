@@ -2,11 +2,16 @@
 //!
 //! Each version is linked beside the version before and keeps its variables. One store redirects the function to it. A file
 //! that does not compile, or cannot be linked, changes nothing. After a crash the next version starts with new variables.
+//!
+//! A call that is still under way some time after a save is interrupted, and variables stay. Where that is not possible, its process is
+//! killed.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use farcall::controller::hotswap::Redirectable;
@@ -22,6 +27,10 @@ use crate::status::{Failure, LINK, NOT_FOUND, TOOL};
 
 /// The time for an editor to write the rest of a file.
 const SETTLING: Duration = Duration::from_millis(20);
+/// The time for a call to return by itself after a save.
+const RETURN_TIME: Duration = Duration::from_secs(1);
+/// The time for an interruption.
+const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -61,15 +70,89 @@ pub(crate) fn watch(options: &Options) -> Result<i32, Failure> {
     let saves = Saves::of(&options.file)?;
     let mut program = Program::start(options)?;
     program.load()?;
+    let (sender, saved) = channel();
+    let turn = Arc::clone(&program.turn);
+    std::thread::spawn(move || report(&saves, &sender, &turn));
     loop {
         program.turn();
         let timeout = if program.is_looping() { Some(options.every) } else { None };
-        if saves.wait(timeout)? {
-            std::thread::sleep(SETTLING);
-            saves.wait(Some(Duration::ZERO))?;
-            if let Err(failure) = program.load() {
-                eprintln!("{failure}, version {} stays", program.versions.len());
-            }
+        if is_saved(&saved, timeout)?
+            && let Err(failure) = program.load()
+        {
+            eprintln!("{failure}, version {} stays", program.versions.len());
+        }
+    }
+}
+
+/// Reports each save, and ends the call that is still under way then. Returns when the files cannot be watched any more.
+fn report(saves: &Saves, saved: &Sender<Result<(), Failure>>, turn: &Turn) {
+    loop {
+        let outcome = saves.wait_until_settled();
+        let is_over = outcome.is_err();
+        if saved.send(outcome).is_err() || is_over {
+            return;
+        }
+        turn.end();
+    }
+}
+
+/// Waits until the file is saved, at most for `timeout`. True if it was saved, once or more often.
+fn is_saved(
+    saved: &Receiver<Result<(), Failure>>,
+    timeout: Option<Duration>,
+) -> Result<bool, Failure> {
+    let received = match timeout {
+        Some(timeout) => saved.recv_timeout(timeout),
+        None => saved.recv().map_err(RecvTimeoutError::from),
+    };
+    match received {
+        Ok(outcome) => saved.try_iter().fold(outcome, Result::and).map(|()| true),
+        Err(RecvTimeoutError::Timeout) => Ok(false),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(Failure::new(TOOL, "the thread that watches the file has ended"))
+        }
+    }
+}
+
+/// The call of the moment, for the thread that sees saves.
+#[derive(Default)]
+struct Turn {
+    /// The number of calls so far, and the executor while it runs the last of them.
+    state: Mutex<(u64, Option<Executor>)>,
+    ended: Condvar,
+}
+
+impl Turn {
+    /// Makes a call, which a save may end.
+    fn run<R>(&self, executor: &Executor, call: impl FnOnce() -> R) -> R {
+        let lock = || self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = lock().0 + 1;
+        *lock() = (number, Some(executor.clone()));
+        let result = call();
+        *lock() = (number, None);
+        self.ended.notify_all();
+        result
+    }
+
+    /// Ends the call that is under way, unless it returns soon: by an interruption, or else with its process.
+    fn end(&self) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = state.0;
+        let wait = |state, timeout| {
+            let goes_on =
+                |state: &mut (u64, Option<Executor>)| state.0 == number && state.1.is_some();
+            let waited = self.ended.wait_timeout_while(state, timeout, goes_on);
+            let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            waited.timed_out().then_some(state)
+        };
+        let Some(state) = wait(state, RETURN_TIME) else { return };
+        if let Some(executor) = &state.1 {
+            // If it cannot be sent, the process is killed below.
+            let _ = executor.interrupt_all(GRACE);
+        }
+        let Some(state) = wait(state, GRACE) else { return };
+        if let Some(executor) = &state.1 {
+            executor.kill();
         }
     }
 }
@@ -77,6 +160,7 @@ pub(crate) fn watch(options: &Options) -> Result<i32, Failure> {
 /// The program in its executor.
 struct Program<'a> {
     options: &'a Options,
+    turn: Arc<Turn>,
     executor: Executor,
     process: Process,
     /// The function that is called: a stub, which is redirected to each version. None before the first version.
@@ -91,7 +175,8 @@ impl<'a> Program<'a> {
     fn start(options: &'a Options) -> Result<Self, Failure> {
         let executor = ExecutorBuilder::new().this_program().start()?;
         let process = executor.process()?;
-        Ok(Self { options, executor, process, entry: None, versions: Vec::new(), is_done: false })
+        let (turn, versions) = (Arc::default(), Vec::new());
+        Ok(Self { options, turn, executor, process, entry: None, versions, is_done: false })
     }
 
     fn is_looping(&self) -> bool {
@@ -102,7 +187,7 @@ impl<'a> Program<'a> {
     fn load(&mut self) -> Result<(), Failure> {
         let object = compile(self.options)?;
         if self.is_dead() {
-            *self = Self::start(self.options)?;
+            *self = Self { turn: Arc::clone(&self.turn), ..Self::start(self.options)? };
         }
         let version = self.executor.library(format!("version {}", self.versions.len() + 1));
         version.keep_variables(self.versions.last()).expect("added");
@@ -151,7 +236,7 @@ impl<'a> Program<'a> {
         Ok(())
     }
 
-    /// Calls the function, or runs main. After a crash it prints the reason and waits for the next version.
+    /// Calls the function, or runs main. After a crash it prints the reason and waits for the next version. A save ends a call that hangs.
     fn turn(&mut self) {
         if self.is_done {
             return;
@@ -159,18 +244,25 @@ impl<'a> Program<'a> {
         let outcome = match (&self.entry, self.versions.last()) {
             (Some(entry), _) => {
                 let function = self.process.function::<extern "C" fn()>(entry.address());
-                function.call(())
+                self.turn.run(&self.executor, || function.call(()))
             }
             (None, Some(version)) => {
                 self.is_done = true;
                 let name = self.options.file.display().to_string();
-                version.run_main([name]).map(|status| eprintln!("main has returned {status}"))
+                let ran = self.turn.run(&self.executor, || version.run_main([name]));
+                ran.map(|status| eprintln!("main has returned {status}"))
             }
             (None, None) => Ok(()),
         };
-        if let Err(error) = outcome {
-            eprintln!("{error}; waiting for another version, with new data");
-            self.is_done = true;
+        match outcome {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                eprintln!("{error}; the data stays");
+            }
+            Err(error) => {
+                eprintln!("{error}; waiting for another version, with new data");
+                self.is_done = true;
+            }
         }
     }
 
@@ -214,6 +306,13 @@ impl Saves {
         let saved = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
         events.add_watch(folder.unwrap_or(Path::new(".")), saved).map_err(failed)?;
         Ok(Self { events, name })
+    }
+
+    /// Waits until the file is saved, and its editor has written the rest.
+    fn wait_until_settled(&self) -> Result<(), Failure> {
+        self.wait(None)?;
+        std::thread::sleep(SETTLING);
+        self.wait(Some(Duration::ZERO)).map(drop)
     }
 
     /// Waits until the file is saved, at most for `timeout`. True if it was saved.

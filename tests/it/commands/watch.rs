@@ -75,6 +75,61 @@ fn a_file_with_main_is_run_once_for_each_version() {
     watch.wait_for_complaint("main has returned 4");
 }
 
+/// A program that counts, says so with this word, and then does this.
+fn counting_then(word: &str, then: &str) -> String {
+    format!(
+        "#include <signal.h>\n#include <stdio.h>\nint shared; static volatile int turns;\n\
+         void tick(void) {{ printf(\"{word} %d\\n\", ++shared); fflush(stdout); {then} }}\n"
+    )
+}
+
+#[test]
+fn a_save_interrupts_a_function_that_hangs_and_data_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hang.c");
+    fs::write(&file, counting_then("first", "if (shared == 3) for (;;) turns++;"))
+        .expect("written");
+    let watch = watch(&file, &["--every", "10ms"]);
+    watch.wait_for("first 3\n");
+    // The next version hangs at once.
+    fs::write(&file, counting_then("second", "for (;;) turns++;")).expect("written");
+    watch.wait_for_complaint("interrupted in tick+0x");
+    watch.wait_for("second 4\n");
+    fs::write(&file, counting_then("third", "")).expect("written");
+    watch.wait_for("third 6\n");
+    watch.wait_for_complaint("; the data stays");
+    watch.wait_for_complaint("version 3");
+}
+
+#[test]
+fn a_save_ends_the_process_of_a_hang_that_blocks_all_signals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("hang.c");
+    let blocks =
+        "sigset_t all; sigfillset(&all); sigprocmask(SIG_BLOCK, &all, 0); for (;;) turns++;";
+    fs::write(&file, counting_then("first", blocks)).expect("written");
+    let watch = watch(&file, &["--every", "10ms"]);
+    watch.wait_for("first 1\n");
+    fs::write(&file, counting_then("second", "")).expect("written");
+    watch.wait_for_complaint("died by SIGKILL");
+    watch.wait_for_complaint("with new data");
+    watch.wait_for("second 1\n");
+}
+
+#[test]
+fn a_save_interrupts_a_main_that_does_not_return() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("main.c");
+    let serving = "#include <stdio.h>\n#include <unistd.h>\n\
+                   int main(void) { puts(\"serving\"); fflush(stdout); for (;;) sleep(1000); }\n";
+    fs::write(&file, serving).expect("written");
+    let watch = watch(&file, &[]);
+    watch.wait_for("serving\n");
+    fs::write(&file, "int main(void) { return 4; }").expect("written");
+    watch.wait_for_complaint("interrupted in main+0x");
+    watch.wait_for_complaint("main has returned 4");
+}
+
 #[test]
 fn a_file_that_cannot_be_watched_is_refused() {
     let nowhere = watch(Path::new("/nowhere/at/all.c"), &[]).end();
