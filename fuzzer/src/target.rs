@@ -23,6 +23,8 @@ const PAGE_BYTES: usize = 4096;
 const COPY_BYTES: u64 = 192 << 20;
 /// The most dead processes that wait for their end.
 const DEAD_MAX: usize = 8;
+/// The time to interrupt an execution, on a busy machine too. Then its copy is killed.
+const GRACE: Duration = Duration::from_secs(1);
 /// The time for initializers and `LLVMFuzzerInitialize`.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -50,7 +52,7 @@ pub(crate) enum End {
     Returned,
     /// The target has returned -1: it does not want the input in the corpus.
     Rejected,
-    /// The time was up. The copy was killed.
+    /// The time was up. The call was interrupted, or the copy killed.
     Late,
     /// The copy died.
     Died(Box<Death>),
@@ -136,21 +138,21 @@ impl Target {
             Some(process) => process,
             None => self.next()?,
         };
-        match process
-            .run
-            .call_with(&CallOptions::new().timeout(self.recipe.timeout), (input.len() as u64,))
-        {
+        let options = CallOptions::new().timeout(self.recipe.timeout).grace(GRACE);
+        match process.run.call_with(&options, (input.len() as u64,)) {
             Ok(result) => {
                 process.executions += 1;
                 self.process = Some(process);
                 self.region.read_into(0, edges);
                 Ok(if result == -1 { End::Rejected } else { End::Returned })
             }
-            // The call has ended, and its process goes on.
+            // The call has ended, and its process goes on, unless the target may hold a lock without its cleanups.
             Err(error) if error.kind() == ErrorKind::Interrupted => {
-                process.executions += 1;
-                self.process = Some(process);
                 self.region.read_into(0, edges);
+                if error.interruption().is_some_and(|told| told.cleanups_skipped == 0) {
+                    process.executions += 1;
+                    self.process = Some(process);
+                }
                 Ok(End::Late)
             }
             Err(error) if error.kind() == ErrorKind::Timeout => {

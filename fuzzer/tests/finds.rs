@@ -147,6 +147,23 @@ fn each_kind_of_fault_has_its_name() {
     }
 }
 
+/// The second input crashes only in a process that has run another one.
+#[test]
+fn a_hang_costs_its_process_only_if_it_cannot_be_interrupted() {
+    for (hang, survives) in [(b'h', true), (b'b', false)] {
+        let bench = Bench::new("faults", "-fsanitize-coverage=trace-pc-guard", &[]);
+        bench.seed("1", &[hang]);
+        bench.seed("2", b"y");
+        let limits = ["--executions", "2", "--timeout-ms", "500"];
+        let output = bench.fuzz(&bench.folder.path().join("seeds"), &limits);
+        let (text, status) = told(&output);
+        assert_eq!((executions(&text), status), (2, 1), "{text}");
+        assert_eq!(bench.found("hangs").len(), 2, "an input and a text: {text}");
+        let crashes = bench.found("crashes");
+        assert_eq!(crashes.contains_key("SIGSEGV-grow_stale"), survives, "{crashes:?}\n{text}");
+    }
+}
+
 #[test]
 fn a_seed_makes_a_run_do_the_same_again() {
     let runs = [7, 7, 8].map(|seed: u64| {

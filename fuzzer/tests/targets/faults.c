@@ -1,4 +1,5 @@
 /* A fault for each first byte. */
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,6 +19,12 @@ __attribute__((noinline)) static void grow_stale(void) { *(volatile int *)0xdadb
 __attribute__((noinline)) static void stop(void) { abort(); }
 __attribute__((noinline)) static void leave(void) { exit(3); }
 __attribute__((noinline)) static void spin(void) { for (;;) sink++; }
+__attribute__((noinline)) static void spin_alone(void) {
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    spin();
+}
 __attribute__((noinline)) static void read_on(const uint8_t *data, size_t size) { sink = data[size]; }
 static void *volatile last;
 __attribute__((noinline)) static void fill(void) {
@@ -36,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     switch (data[0]) {
     case 'a': stop(); break;
+    case 'b': spin_alone(); break;
     case 'e': leave(); break;
     case 'h': spin(); break;
     case 'm': fill(); break;
