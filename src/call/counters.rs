@@ -105,12 +105,26 @@ impl Counters {
     #[inline]
     pub(super) fn begin_received(&self) -> u64 {
         let (number, outer) = (self.received() + 1, self.running());
-        self.0.received.store(number, Ordering::Relaxed);
         if outer == 0 {
             self.0.outermost.store(number, Ordering::Relaxed);
         }
         self.0.running.store(number, Ordering::Relaxed);
+        // Release: a signal handler of the thread that finds the call received finds it running.
+        self.0.received.store(number, Ordering::Release);
         outer
+    }
+
+    /// Counts a received call that does not run yet, as a fault.
+    #[cfg(test)]
+    #[cfg(loom)]
+    pub(super) fn count_received(&self) {
+        self.0.received.store(self.received() + 1, Ordering::Relaxed);
+    }
+
+    /// Notes that a posted call runs, which has no number. Returns the number of the call in which it is nested, as
+    /// [`Counters::begin_received`].
+    pub(super) fn begin_posted(&self) -> u64 {
+        self.0.running.swap(0, Ordering::Relaxed)
     }
 
     /// Notes that the innermost received call has ended.

@@ -30,6 +30,8 @@ mod shuttle;
 #[cfg(not(model))]
 mod tests;
 pub(crate) mod typed;
+#[cfg(any(not(model), loom))]
+mod wanted;
 
 pub(crate) use contract::other_names::OTHER_NAMES;
 pub(crate) use counters::Counters;
@@ -40,3 +42,5 @@ pub(crate) use endpoint::{Endpoint, Handler, LaneEnd, Wait};
 pub(crate) use grace_period::GracePeriod;
 pub(crate) use lanes::{Lanes, Opened};
 pub(crate) use serving::Paused;
+#[cfg(any(not(model), loom))]
+pub(crate) use wanted::WantedCalls;

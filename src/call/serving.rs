@@ -92,8 +92,10 @@ impl<T: Transport> Endpoint<T> {
             return self.answer_posted(handler, deadline, call);
         }
         let outer = self.counters.begin_received();
+        handler.begin(&self.counters, outer);
         let outcome = self.handle(handler, call, self.spare.take());
         self.counters.end_received(outer);
+        handler.end(&self.counters, outer);
         if self.is_over.get() {
             return Err(Error::disconnected("the session ended in a call from this one"));
         }
@@ -163,7 +165,9 @@ impl<T: Transport> Endpoint<T> {
             return self.fail(failed.unwrap_or_default(), deadline, call.mark);
         };
         let failed = failed.or_else(|| {
+            let outer = self.counters.begin_posted();
             let outcome = self.handle(handler, call, Vec::new());
+            self.counters.end_received(outer);
             let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
             outcome.err().map(failed)
         });

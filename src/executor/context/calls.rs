@@ -1,6 +1,6 @@
 //! Runs the calls that come in over a connection, a lane or a pipeline.
 
-use crate::call::Handler;
+use crate::call::{Counters, Handler};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::entry::wrapper;
@@ -19,14 +19,16 @@ impl<T: Transport> Handler<T> for WrapperCalls {
         args: Payload<'_>,
         _: Vec<u8>,
     ) -> std::result::Result<WrapperFunctionBuffer, String> {
-        let served = ServedCalls::of_thread();
-        if let Some(served) = served {
-            served.begin();
-        }
-        let outcome = wrapper::call(target, args);
-        if let Some(served) = served {
-            served.end();
-        }
-        outcome
+        wrapper::call(target, args)
+    }
+
+    #[inline(always)]
+    fn begin(&self, counters: &Counters, outer: u64) {
+        ServedCalls::begin_on_lane(counters, outer);
+    }
+
+    #[inline(always)]
+    fn end(&self, counters: &Counters, outer: u64) {
+        ServedCalls::end_on_lane(counters, outer);
     }
 }

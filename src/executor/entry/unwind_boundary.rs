@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 
 use served_calls::ServedCalls;
 
-use crate::call::Lanes;
+use crate::call::{Lanes, WantedCalls};
 use crate::executor::log::{self, Level};
 use crate::sync::{AtomicBool, Ordering};
 
@@ -212,7 +212,7 @@ const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);
 /// The number of the call that this thread runs; 0 if it serves none.
 #[inline]
 fn running() -> u64 {
-    ServedCalls::of_thread().map_or(0, ServedCalls::running)
+    ServedCalls::of_thread().map_or(0, |served| served.calls().running())
 }
 
 /// Unwinds the call that this thread runs; called by the innermost function of that call. The destructors of its
@@ -275,23 +275,24 @@ unsafe extern "C" fn on_caught(_reason: c_int, _exception: *mut c_void) {
     }
 }
 
-/// Whether the calling thread runs one of the calls `first..=last`, and can be unwound to its innermost boundary.
+/// Whether the calling thread runs the call `wanted`, and can be unwound to its innermost boundary.
 ///
 /// # Errors
 ///
 /// Why it cannot.
 pub(crate) fn interruptible(
-    served: &ServedCalls,
-    (first, last): (u64, u64),
+    calls: &WantedCalls,
+    wanted: u64,
 ) -> std::result::Result<(), NotInterruptible> {
     let innermost = INNERMOST.get();
     let mut boundary = innermost;
     // SAFETY: the boundaries of this list are further up on this stack and have not been left.
     while let Some(UnwindBoundary { call, outer, .. }) = unsafe { boundary.as_ref() } {
-        if (first..=last).contains(call) {
+        if *call == wanted {
             // SAFETY: the list has a first boundary, which is live as the others are.
             let Some(innermost) = (unsafe { innermost.as_ref() }) else { break };
-            return match innermost.depth == served.depth() {
+            // A posted call has no number, and is not wanted.
+            return match innermost.depth == calls.depth() && innermost.call != 0 {
                 true if !innermost.is_unwinding => Ok(()),
                 true => Err(NotInterruptible::Unwinds),
                 false => Err(NotInterruptible::WithoutBoundary),
@@ -299,10 +300,11 @@ pub(crate) fn interruptible(
         }
         boundary = *outer;
     }
-    match (first..=last).contains(&served.running()) {
-        true => Err(NotInterruptible::WithoutBoundary),
-        false => Err(NotInterruptible::NotRunning),
+    if calls.running() == wanted {
+        return Err(NotInterruptible::WithoutBoundary);
     }
+    calls.note_absent(wanted);
+    Err(NotInterruptible::NotRunning)
 }
 
 /// Why a call cannot be unwound.

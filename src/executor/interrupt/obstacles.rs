@@ -12,7 +12,7 @@ pub(super) const LOOKS_AT_CALL: u64 = 40;
 
 /// True if functions may be left without their cleanups by now, or none are.
 pub(super) fn may_skip(served: &ServedCalls, skipped: u64, looks: u64) -> bool {
-    skipped == 0 || served.samples() > looks
+    skipped == 0 || served.calls().samples() > looks
 }
 
 /// Whether the call that the thread runs is to end, and can be unwound.
@@ -21,8 +21,8 @@ pub(super) fn may_skip(served: &ServedCalls, skipped: u64, looks: u64) -> bool {
 ///
 /// Why not.
 pub(super) fn check_call(served: &ServedCalls) -> std::result::Result<(), NotInterruptible> {
-    let wanted = served.wanted().ok_or(NotInterruptible::Unwinds)?;
-    unwind_boundary::interruptible(served, wanted)
+    let wanted = served.calls().wanted().ok_or(NotInterruptible::Unwinds)?;
+    unwind_boundary::interruptible(served.calls(), wanted)
 }
 
 const OWN: u64 = 1;

@@ -28,7 +28,7 @@ pub(crate) struct Requests {
 struct Pending {
     number: u64,
     served: Arc<ServedCalls>,
-    last_call: u64,
+    call: u64,
     looks: u64,
     next: Instant,
     /// When the controller is told why the call goes on, unless it was told.
@@ -56,8 +56,8 @@ impl Requests {
         outcome
     }
 
-    /// Asks for the end of the call with the number `call` on this lane or pipeline. Call 0 stands for all calls that run now. The looks at
-    /// the thread end after the time `grace`.
+    /// Asks for the end of the call with the number `call` on this lane or pipeline. Call 0 stands for the outermost call that runs
+    /// now, and for all in it. The looks at the thread end after the time `grace`.
     ///
     /// # Errors
     ///
@@ -71,16 +71,16 @@ impl Requests {
         let served = self.served.lock().get(&number).cloned();
         let served = served.ok_or_else(|| format!("no thread serves number {number}"))?;
         signal::install(&served).map_err(|error| error.to_string())?;
-        let (first_call, last_call) = if call == 0 { (1, served.newest()) } else { (call, call) };
-        if last_call == 0 {
+        let call = if call == 0 { served.calls().outermost() } else { call };
+        if call == 0 {
             return Ok(());
         }
-        served.want(first_call, last_call);
+        served.calls().want(call);
         let next = Instant::now();
         // The controller's time began before, and it wants to know.
         let told_at = next.checked_add(grace / 4 * 3);
         let until = next.checked_add(grace).unwrap_or(next);
-        let pending = Pending { number, served, last_call, looks: 0, next, told_at, until };
+        let pending = Pending { number, served, call, looks: 0, next, told_at, until };
         self.pending.lock().push(pending);
         Ok(())
     }
@@ -104,20 +104,20 @@ impl Requests {
         let now = Instant::now();
         let mut goes_on = Vec::new();
         pending.retain_mut(|pending| {
-            let Pending { number, served, last_call, looks, next, told_at, until } = pending;
-            if served.wanted().is_none_or(|(_, last)| last < *last_call) {
+            let Pending { number, served, call, looks, next, told_at, until } = pending;
+            if !served.calls().is_wanted(*call) {
                 return false;
             }
             if told_at.take_if(|told_at| now >= *told_at).is_some() {
                 goes_on.push((*number, signal::obstacle(served)));
             }
             if now >= *until {
-                served.give_up(*last_call);
+                served.calls().give_up(*call);
                 return false;
             }
             if now >= *next {
                 eh_frame::prepare();
-                if !served.sample(*last_call, signal::SIGNAL) {
+                if !served.sample(*call, signal::SIGNAL) {
                     return false;
                 }
                 *looks += 1;

@@ -71,7 +71,7 @@ fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
             return;
         }
     }
-    served.count_sample();
+    served.calls().count_sample();
     if leave::is_leaving() || !eh_frame::is_prepared() {
         return;
     }

@@ -32,7 +32,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     // C types and calling conventions.
     ("types", &[]),
     ("transport", &["wire", "sleep", "ring", "shm", "sys", "sync"]),
-    ("call", &["transport", "wire", "sps", "types", "sleep", "sync"]),
+    ("call", &["transport", "wire", "sps", "types", "sleep", "sys", "sync"]),
     // It has connectors by the texts of connections.
     ("session", &["transport", "task", "sync"]),
     // Under a flag only.
