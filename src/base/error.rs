@@ -46,6 +46,10 @@ struct Repr {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
+/// The failure of a call that was cancelled before it began.
+#[doc(hidden)]
+pub const NOT_BEGUN: &str = "the call was cancelled before it began";
+
 /// The message of a caught panic, as "panicked: ...", to follow the name of the code that panicked.
 #[doc(hidden)]
 pub fn panicked(panic: Box<dyn Any + Send>) -> String {
@@ -111,7 +115,8 @@ pub enum ErrorKind {
     Died,
     /// A call did not return before its deadline. It still runs; its result will be dropped.
     Timeout,
-    /// The call was ended, and its process runs on; [`Error::interruption`] says where it was.
+    /// The call was ended, and its process runs on; [`Error::interruption`] says where it was. There is none of a call that was cancelled
+    /// before it began.
     Interrupted,
     /// A bounded resource (slab, lanes, payload size) is used up. The message names the limit.
     Exhausted,
@@ -254,6 +259,7 @@ impl Error {
     pub fn answered(text: String) -> Self {
         match text.parse() {
             Ok(interruption) => Self::interrupted(interruption),
+            Err(_) if text == NOT_BEGUN => Self::new(ErrorKind::Interrupted, text),
             Err(_) => Self::remote(text),
         }
     }

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 /// Bytes of a text. Encoders cut a longer one off.
 pub(crate) const TEXT_BYTES_MAX: usize = 1024;
-/// Bytes of a message: a letter, two numbers, a text; or three numbers.
+/// Bytes of a message: a letter, two numbers, a text; or four numbers.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 1 + 2 * NUMBER_BYTES + TEXT_BYTES_MAX;
 
 const NUMBER_BYTES: usize = size_of::<u64>();
@@ -127,9 +127,9 @@ control_messages! {
     /// Collect the copy with this number, whose end the controller has seen.
     b'e' => Collect { pid: u64 }, from Controller, files 0, needs Snapshots;
 
-    /// Interrupt a call on the lane or pipeline with this number: the call with that number, or with 0 all that run. Look at it for that
-    /// long, in nanoseconds.
-    b'b' => Interrupt { number: u64, call: u64, grace_ns: u64 }, from Controller, files 0, needs Interrupts;
+    /// End `calls` calls on the lane or pipeline with this number, from the call with that number on, or with 0 all that run. A call that
+    /// has not begun does not begin. Look at a call that runs for that long, in nanoseconds.
+    b'b' => Interrupt { number: u64, call: u64, calls: u64, grace_ns: u64 }, from Controller, files 0, needs Interrupts;
     /// Interrupt all calls that run.
     b'h' => InterruptAll { grace_ns: u64 }, from Controller, files 0, needs Interrupts;
 

@@ -1,4 +1,6 @@
 // Wrapper functions for pipelines. Their arguments begin with a number.
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,16 @@ struct buffer refuse(const char *data, size_t size) {
   struct buffer result = {.size = 0};
   result.pointer = strdup(text);
   return result;
+}
+
+// Sleeps so many milliseconds, and cannot be interrupted.
+struct buffer rest_deaf(const char *data, size_t size) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  usleep(number(data) * 1000);
+  pthread_sigmask(SIG_SETMASK, &before, 0);
+  return answer(number(data));
 }
 
 // Sleeps so many milliseconds.

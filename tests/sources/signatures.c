@@ -1,5 +1,7 @@
 // Functions for calls by signatures. Compiled with debug information.
 #include <emmintrin.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -47,10 +49,14 @@ int quotient(int dividend, int divisor) { return dividend / divisor; }
 
 static volatile int is_open;
 
-// Returns its argument; a negative one when `open` was called.
+// Returns its argument; a negative one when `open` was called. Cannot be interrupted.
 int wait_for(int number) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
   while (number < 0 && !is_open)
     usleep(100);
+  pthread_sigmask(SIG_SETMASK, &before, 0);
   return number;
 }
 

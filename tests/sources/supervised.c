@@ -20,3 +20,13 @@ void spin(void) {
     for (;;)
         deep++;
 }
+
+long turns_so_far(void) { return deep; }
+
+/* Cannot be interrupted. */
+void spin_deaf(void) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, 0);
+    spin();
+}

@@ -1,10 +1,11 @@
 //! The controller's end of a pipeline, shared by all threads that submit calls and wait for results.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::bundle::Alike;
-use super::completion::{Arrived, Completion, Waiter};
+use super::completion::{Arrived, Calls, Completion, Waiter};
 use super::progress::Progress;
 use super::receiver::Receiver;
 use super::reception::Reception;
@@ -16,6 +17,7 @@ use crate::sleep::Follower;
 use crate::sync::{AtomicBool, Mutex, Ordering};
 use crate::transport::Polling;
 use crate::transport::pipeline::{Inbound, Outbound};
+use crate::wire::pipeline::sequence_after;
 
 /// The controller's end of a pipeline.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Caller {
     reception: Reception,
     /// A thread receives for tasks, or the host polls.
     is_attended: AtomicBool,
+    /// By which the controller tells the executor of it.
+    number: u64,
 }
 
 impl Caller {
@@ -36,7 +40,18 @@ impl Caller {
         let (sender, runs) = Sender::new(outbound, last_sequence);
         let receiver = Receiver::new(inbound, polling, runs, last_sequence);
         let reception = Reception::new(progress, receiver);
-        Self { sender: Mutex::new(sender), reception, is_attended: AtomicBool::new(false) }
+        let is_attended = AtomicBool::new(false);
+        Self { sender: Mutex::new(sender), reception, is_attended, number: 0 }
+    }
+
+    /// The same end, of the pipeline with this number.
+    pub(crate) fn with_number(self, number: u64) -> Self {
+        Self { number, ..self }
+    }
+
+    /// The number of the pipeline.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Submits calls, which run in this order, and returns where their results arrive. Waits while too many calls are under
@@ -80,7 +95,7 @@ impl Caller {
         self.progress().lifeline_end().origin().check()?;
         if calls == 0 {
             let mut nothing = Completion::default();
-            nothing.expect(0);
+            nothing.expect(Calls::default());
             return Ok(Arc::new(nothing));
         }
         let mut sender = self.sender.lock();
@@ -218,10 +233,29 @@ impl Caller {
         is_missed
     }
 
-    /// Notes that the host has given a call of this pipeline up that it has waited for.
-    pub(crate) fn abandon(&self) {
+    /// The calls at these places of a submission that have no result: the number of the first one, and how many they are.
+    pub(crate) fn under_way(
+        &self,
+        completion: &Completion,
+        places: Range<usize>,
+    ) -> Option<(u64, u64)> {
+        let Calls { first, count, .. } = completion.calls();
+        let missing = completion.lock().missing();
+        let start = places.start.max(count - missing);
+        let calls = places.end.min(count).checked_sub(start).filter(|calls| *calls > 0)?;
+        Some((sequence_after(first, start as u64), calls as u64))
+    }
+
+    /// True when all calls that were submitted before those of this completion have returned.
+    pub(crate) fn is_next(&self, completion: &Completion) -> bool {
+        self.received() >= completion.calls().before
+    }
+
+    /// Notes that the host has waited for these calls, and waits no more.
+    pub(crate) fn abandon(&self, completion: &Completion) {
+        let Calls { before, count, .. } = completion.calls();
         // Relaxed: calls that another thread submits meanwhile may or may not count.
-        self.progress().abandoned.fetch_max(self.calls(), Ordering::Relaxed);
+        self.progress().abandoned.fetch_max(before + count as u64, Ordering::Relaxed);
     }
 
     /// True while a call that the host has abandoned may hold up the calls behind it.

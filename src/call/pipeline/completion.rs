@@ -17,6 +17,17 @@ pub(crate) struct Completion {
     state: Mutex<State>,
     /// How many results there are to take, or [`NO_MORE`]. Stored under the lock, read without it.
     there: AtomicU64,
+    calls: Calls,
+}
+
+/// Which calls of a pipeline a completion is for.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Calls {
+    /// The number of the first one.
+    pub(super) first: u64,
+    /// Calls that were submitted before.
+    pub(super) before: u64,
+    pub(super) count: usize,
 }
 
 /// No more results will come.
@@ -81,14 +92,20 @@ enum Kind {
 }
 
 impl Completion {
-    /// Prepares a new or emptied completion for a submission of `calls` calls.
-    pub(super) fn expect(&mut self, calls: usize) {
+    /// Prepares a new or emptied completion for a submission of these calls.
+    pub(super) fn expect(&mut self, calls: Calls) {
+        self.calls = calls;
         let state = self.state.get_mut();
-        state.arrived.places.reserve_exact(calls);
-        state.missing = calls;
+        state.arrived.places.reserve_exact(calls.count);
+        state.missing = calls.count;
         let there = state.there();
         // Relaxed: no other thread has the completion yet.
         self.there.store(there, Ordering::Relaxed);
+    }
+
+    /// The calls for which it is.
+    pub(super) fn calls(&self) -> Calls {
+        self.calls
     }
 
     /// Empties the completion, and gives it the room of `used`. False when the completion is not worth keeping.
@@ -196,6 +213,11 @@ impl State {
     /// Counts results of calls that have timed out.
     pub(super) fn drop_late(&mut self, count: usize) {
         self.missing -= count;
+    }
+
+    /// How many results have not arrived and still may.
+    pub(super) fn missing(&self) -> usize {
+        if self.ended.is_some() { 0 } else { self.missing }
     }
 
     /// No more results will come.

@@ -18,7 +18,7 @@ pub(super) struct Progress {
     pub(super) received: AtomicU64,
     /// Results that came after their calls had timed out.
     pub(super) late: AtomicU64,
-    /// Calls that were submitted when the host gave one of them up last.
+    /// Calls up to the last call that was abandoned.
     pub(super) abandoned: AtomicU64,
     /// Completions for which a task waits.
     tasks: AtomicU64,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bundle::{Alike, Bundle};
-use super::completion::Completion;
+use super::completion::{Calls, Completion};
 use super::receiver::Run;
 use super::reception::Reception;
 use crate::error::{Error, Result};
@@ -65,7 +65,11 @@ impl Sender {
         let mut completion: Arc<Completion> = self.spare.pop().unwrap_or_default();
         // A new or spare completion has no other owner.
         if let Some(completion) = Arc::get_mut(&mut completion) {
-            completion.expect(calls);
+            completion.expect(Calls {
+                first: next_sequence(self.sequence),
+                before: self.submitted,
+                count: calls,
+            });
         }
         let run = Run { completion: Arc::clone(&completion), calls };
         match self.runs.push(run) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::deadline::Deadline;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, NOT_BEGUN, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipeline::{EMPTY_LINE, Inbound, Outbound, Received};
 use crate::transport::{Moment, Polling};
@@ -27,8 +27,8 @@ pub(crate) struct Server {
 
 /// Follows which call runs. A trait and no closure, so that it is compiled into the loop of calls.
 pub(crate) trait Observer {
-    /// The call with this number begins.
-    fn begin(&self, sequence: u64);
+    /// The call with this number begins, unless this is false. It ends in both cases.
+    fn begin(&self, sequence: u64) -> bool;
 
     /// It has ended.
     fn end(&self);
@@ -37,7 +37,9 @@ pub(crate) trait Observer {
 /// Follows nothing.
 impl Observer for () {
     #[inline(always)]
-    fn begin(&self, _: u64) {}
+    fn begin(&self, _: u64) -> bool {
+        true
+    }
 
     #[inline(always)]
     fn end(&self) {}
@@ -91,10 +93,7 @@ impl Server {
             } else if kind == Record::Call as u8 {
                 // The call may take long, and the next fence comes only behind it.
                 self.outbound.wake_seen();
-                observer.begin(sequence);
-                let outcome = handle(target, payload);
-                observer.end();
-                match outcome {
+                match run(observer, sequence, || handle(target, payload)) {
                     Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
                     Err(message) => self.fail(sequence, message)?,
                 }
@@ -138,10 +137,7 @@ impl Server {
             // The call may take long, and the next fence comes only behind it.
             self.outbound.wake_seen();
             let is_last = end == bytes;
-            observer.begin(sequence);
-            let outcome = handle(target, args);
-            observer.end();
-            match outcome {
+            match run(observer, sequence, || handle(target, args)) {
                 Ok(result) => {
                     let result = result.as_ref();
                     match result.try_into() {
@@ -241,4 +237,17 @@ impl Server {
         });
         Ok(())
     }
+}
+
+/// Runs the call with this number, if the observer lets it begin.
+#[inline(always)]
+fn run<R>(
+    observer: &impl Observer,
+    sequence: u64,
+    call: impl FnOnce() -> std::result::Result<R, String>,
+) -> std::result::Result<R, String> {
+    let begins = observer.begin(sequence);
+    let outcome = if begins { call() } else { Err(NOT_BEGUN.to_owned()) };
+    observer.end();
+    outcome
 }

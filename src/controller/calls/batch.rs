@@ -1,6 +1,7 @@
 //! Calls that were submitted together.
 
 use std::fmt;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,9 +85,30 @@ impl<F: FunctionType> Batch<F> {
         self.left
     }
 
-    /// Waits for all results that are left, for at most `timeout`. There is one for each call: an error of the kind
-    /// [`Timeout`](crate::ErrorKind::Timeout) for a call without a result. Such calls are abandoned, as of
-    /// [`PendingCall`](super::PendingCall).
+    /// Ends the calls at these places of the batch, counted from 0, and does not wait for their ends. `cancel(..)` ends all that have no
+    /// result yet, and `cancel(3..4)` ends the fourth one. The call that runs is interrupted, and the others do not begin. Calls at other
+    /// places run. All else is as for [`PendingCall::cancel`](super::PendingCall::cancel).
+    ///
+    /// # Errors
+    ///
+    /// As [`PendingCall::cancel`](super::PendingCall::cancel).
+    pub fn cancel(&self, calls: impl RangeBounds<usize>) -> Result<()> {
+        let Some(completion) = &self.completion else { return Ok(()) };
+        let start = match calls.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match calls.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => usize::MAX,
+        };
+        self.handle.cancel(completion, start..end)
+    }
+
+    /// Waits for all results that are left, for at most `timeout`. There is one for each call. A call without a result is cancelled. Its
+    /// error is that of [`PendingCall::wait_timeout`](super::PendingCall::wait_timeout).
     pub fn wait_timeout(mut self, timeout: Duration) -> Vec<Result<F::Result>> {
         let deadline = Deadline::after(timeout);
         let mut results = Vec::with_capacity(self.left);
@@ -117,11 +139,15 @@ impl<F: FunctionType> Batch<F> {
                 return Some(Err(error));
             }
             if !is_in_time && self.arrived.is_used_up() {
-                // What comes later would be taken for the result of a later call.
-                self.is_late = true;
                 let why = late();
-                self.handle.abandon(completion, &why, self.abandoned.as_ref());
-                return Some(Err(why));
+                if !self.handle.end_late(completion, &why, self.abandoned.as_ref()) {
+                    // What comes later would be taken for the result of a later call.
+                    self.is_late = true;
+                    return Some(Err(why));
+                }
+                if let Err(error) = self.handle.take(completion, &mut self.arrived, deadline) {
+                    return Some(Err(error));
+                }
             }
         }
         let next = self.arrived.next()?;

@@ -47,7 +47,7 @@ pub struct CallOptions<'a> {
 }
 
 /// How long an interruption may take, unless told otherwise.
-const GRACE: Duration = Duration::from_millis(10);
+pub(super) const GRACE: Duration = Duration::from_millis(10);
 
 /// What happens to a call that has not returned by its deadline, or that its watch ends.
 ///

@@ -1,9 +1,12 @@
 //! What the handles of a pipeline share.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::call_options;
+use crate::call::CallNumber;
 use crate::call::pipeline::{Alike, Arrived, Caller, Completion};
 use crate::controller::session::Session;
 use crate::deadline::Deadline;
@@ -11,6 +14,9 @@ use crate::error::{Error, Result};
 
 /// How long a task, or a thread that submits, may wait to learn how the executor died.
 pub(super) const POLL_TIMEOUT: Duration = Duration::from_millis(5);
+
+/// How long the executor may try to interrupt a submitted call.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What is done when the host has given a submitted call up.
 pub(in crate::controller) type Abandoned = Arc<dyn Fn(&Error) + Send + Sync>;
@@ -108,13 +114,85 @@ impl Handle {
         }
     }
 
-    /// The same for calls that the host has waited for, for this reason no longer. `told` learns it, unless all results are there.
-    pub(super) fn abandon(&self, completion: &Completion, why: &Error, told: Option<&Abandoned>) {
+    /// Ends the calls at these places of a submission: those that run are interrupted, and those that wait do not begin. Does not wait for
+    /// the end.
+    ///
+    /// # Errors
+    ///
+    /// When the executor is of a build without interrupts, or takes no message. In a forked child.
+    pub(super) fn cancel(&self, completion: &Completion, places: Range<usize>) -> Result<()> {
+        let remote = self.session.remote();
+        remote.origin().check()?;
+        // Results may be there, which no thread has received.
+        self.caller.poll();
+        let Some((call, calls)) = self.caller.under_way(completion, places) else {
+            return Ok(());
+        };
+        let number = CallNumber { lane: self.caller.number(), call };
+        let deadline = Deadline::after(POLL_TIMEOUT);
+        match remote.opener().cancel(number, calls, GRACE, deadline) {
+            // The call's own error says how the executor has ended.
+            Err(error) if error.is_disconnected() => Ok(()),
+            sent => sent,
+        }
+    }
+
+    /// Cancels calls whose time is over, and waits for their ends. False if they do not end: they are abandoned, and `told` learns that if
+    /// they run.
+    pub(super) fn end_late(
+        &self,
+        completion: &Completion,
+        why: &Error,
+        told: Option<&Abandoned>,
+    ) -> bool {
+        if self.cancel(completion, 0..usize::MAX).is_ok() && self.caller.is_next(completion) {
+            // Variables are worth the wait.
+            let grace = if told.is_some() { GRACE } else { call_options::GRACE };
+            if self.caller.wait(completion, usize::MAX, Deadline::after(grace)) {
+                return true;
+            }
+        }
         if self.caller.expire(completion) {
-            self.caller.abandon();
-            if let Some(told) = told {
+            self.caller.abandon(completion);
+            if let Some(told) = told.filter(|_| self.caller.is_next(completion)) {
                 told(why);
             }
+        }
+        false
+    }
+
+    /// Cancels calls for which no task waits any more. Does not wait for their ends, of which `told` learns if they run on.
+    pub(super) fn give_up(
+        &self,
+        completion: &Arc<Completion>,
+        why: Error,
+        told: Option<&Abandoned>,
+    ) {
+        if !self.is_here() {
+            return;
+        }
+        let cancelled = self.cancel(completion, 0..usize::MAX);
+        if !self.caller.expire(completion) {
+            return;
+        }
+        self.caller.abandon(completion);
+        let Some(told) = told.filter(|_| self.caller.is_next(completion)) else { return };
+        let (caller, completion) = (Arc::clone(&self.caller), Arc::clone(completion));
+        let (tell, late) = (Arc::clone(told), why.clone());
+        let wait = move || {
+            if !caller.wait(&completion, usize::MAX, Deadline::after(GRACE)) {
+                tell(&late);
+            }
+        };
+        let thread = std::thread::Builder::new().name("farcall-late".to_owned());
+        // One thread at most for each pipeline, whose calls run one after the other.
+        if cancelled
+            .and_then(|()| {
+                thread.spawn(wait).map_err(|error| Error::os("starting a thread", error))
+            })
+            .is_err()
+        {
+            told(&why);
         }
     }
 

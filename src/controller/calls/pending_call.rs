@@ -12,15 +12,17 @@ use super::handle::{Abandoned, Handle, POLL_TIMEOUT};
 use crate::ExecutorAddr;
 use crate::call::pipeline::{Arrived, Completion};
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
-/// A submitted call: wait for it, or poll it as a future, which needs no runtime. Dropping it does not stop the call; its result is
+/// A submitted call: wait for it, or poll it as a future, which needs no runtime.
+///
+/// It is [cancelled](PendingCall::cancel) when the host says so, and when a [`wait_timeout`](PendingCall::wait_timeout) ends. So it is when
+/// it is dropped after a task has polled it, as `select!` and `timeout` of tokio do. A call that is dropped sooner runs: its result is
 /// dropped and counted ([`Stats::late`](crate::controller::Stats::late)).
 ///
-/// A call is *abandoned* when a [`wait_timeout`](PendingCall::wait_timeout) ends without its result, or when it is dropped after it was
-/// polled. Later calls do not wait for it, unless they are submitted to the same [`Pipeline`](crate::controller::calls::Pipeline) by
-/// name. It ends the process if the function was found by its name, and the restart policy says so
-/// ([`kill_on_timeout`](crate::controller::RestartPolicy::kill_on_timeout)).
+/// A call that was cancelled by a drop or a timeout, and cannot be interrupted, is *abandoned*. Later calls do not wait for it, unless they
+/// are submitted to the same [`Pipeline`](crate::controller::calls::Pipeline) by name. It ends the process if the function was found by its
+/// name, and the restart policy says so ([`kill_on_timeout`](crate::controller::RestartPolicy::kill_on_timeout)).
 ///
 /// # Examples
 ///
@@ -80,12 +82,44 @@ impl<F: FunctionType> PendingCall<F> {
         self.take(Deadline::SESSION_END)
     }
 
-    /// As [`PendingCall::wait`], for at most `timeout`.
+    /// Ends the call, and does not wait for its end. If it runs, it is interrupted, and its process lives on with its variables. If it
+    /// waits in its pipeline, it does not begin. Both are the error [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) of the
+    /// call. Nothing happens to a call that has ended, nor to the calls behind it.
+    ///
+    /// The executor tries for 1 s to interrupt the call. Code that cannot be interrupted runs on. This may be called again.
     ///
     /// # Errors
     ///
-    /// As [`PendingCall::wait`]; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when no result arrives in time. The call is abandoned
-    /// then.
+    /// When the executor is of a build without interrupts, or takes no message. In a forked child.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # let process = farcall::controller::ExecutorBuilder::new().this_program().start()?.process()?;
+    /// # let mut memory = process.allocate(farcall::PerProt { code: 2, ..Default::default() })?;
+    /// # memory.write(farcall::Prot::Code, &[0xeb, 0xfe]);
+    /// # let code = memory.finalize();
+    /// // void hang(void): jmp hang
+    /// let hang = process.function::<extern "C" fn()>(code.address());
+    /// # std::mem::forget(code);
+    /// let (running, waiting) = (hang.submit(())?, hang.submit(())?);
+    /// waiting.cancel()?;
+    /// # let _ = running;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    pub fn cancel(&self) -> Result<()> {
+        self.handle.cancel(&self.completion, 0..1)
+    }
+
+    /// As [`PendingCall::wait`], for at most `timeout`. Then the call is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// As [`PendingCall::wait`]; [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) when no result arrives in time.
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the call has not ended 10 ms later either, or waits behind other calls. By
+    /// [`kill_on_timeout`](crate::controller::RestartPolicy::kill_on_timeout) this waits 1 s in place of 10 ms, and a process is killed
+    /// whose call runs on.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<F::Result> {
         let deadline = Deadline::after(timeout);
         if self.handle.wait(&self.completion, 1, deadline) {
@@ -93,8 +127,13 @@ impl<F: FunctionType> PendingCall<F> {
         }
         let why = Error::timeout(format!("the submitted call did not return within {timeout:?}"));
         self.is_taken = true;
-        self.handle.abandon(&self.completion, &why, self.abandoned.as_ref());
-        Err(why)
+        match self.handle.end_late(&self.completion, &why, self.abandoned.as_ref()) {
+            true => self.take(deadline).map_err(|error| match error.kind() {
+                ErrorKind::Interrupted => error.during(why),
+                _ => error,
+            }),
+            false => Err(why),
+        }
     }
 
     fn take(&mut self, deadline: Deadline) -> Result<F::Result> {
@@ -132,7 +171,7 @@ impl<F: FunctionType> Drop for PendingCall<F> {
             return self.handle.expire(&self.completion);
         }
         let why = Error::timeout("the submitted call was dropped before it had returned");
-        self.handle.abandon(&self.completion, &why, self.abandoned.as_ref());
+        self.handle.give_up(&self.completion, why, self.abandoned.as_ref());
     }
 }
 

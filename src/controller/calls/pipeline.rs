@@ -15,9 +15,9 @@ use crate::error::Result;
 /// A long call delays those behind it. Other pipelines, and [`Process::call`], have other threads. At most
 /// [`limits::PIPELINE_CALLS_MAX`](crate::limits::PIPELINE_CALLS_MAX) calls are under way; a thread that submits more waits.
 ///
-/// A submitted call runs, whether or not its result is awaited. A thread that waits receives the results of all waiters. The
-/// session starts a receiving thread only for futures: when a [`PendingCall`] is polled and has no result yet, unless the host
-/// [polls](Pipeline::poll) itself.
+/// A submitted call runs, whether or not its result is awaited, unless it is [cancelled](PendingCall::cancel). A thread that waits
+/// receives the results of all waiters. The session starts a receiving thread only for futures: when a [`PendingCall`] is polled and has
+/// no result yet, unless the host [polls](Pipeline::poll) itself.
 ///
 /// # Examples
 ///

@@ -183,7 +183,7 @@ impl LaneOpener {
             let lifeline = pipeline::lifeline(&segment, End::new(), self.first()?);
             let number = self.expect(lifeline.end());
             let ends = pipeline::end(&segment, Side::Controller, &lifeline, 0);
-            let caller = Arc::new(Caller::new(ends, 0));
+            let caller = Arc::new(Caller::new(ends, 0).with_number(number));
             self.pipelines.add(&caller);
             self.send(&ControlMessage::Pipeline { number }, &[file.as_fd()], deadline)?;
             Ok(caller)

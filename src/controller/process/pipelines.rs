@@ -1,11 +1,17 @@
 //! The open pipelines of a session, and its own ones among them.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::call::pipeline::Caller;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::LANES_MAX;
 use crate::sync::Mutex;
+
+/// How long a call that was cancelled mostly takes to end, and how often a thread looks that waits for it.
+const CANCELLED_TIME: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_micros(50);
 
 /// The open pipelines of a session.
 #[derive(Debug, Default)]
@@ -103,9 +109,17 @@ impl OwnPipelines {
         }
         // Late results may be there, which no thread has received.
         let known = self.0.lock().all();
-        known.iter().for_each(|caller| _ = caller.poll());
-        if let Some(caller) = self.0.lock().change()? {
-            return Ok(caller);
+        let ends_by = Deadline::after(CANCELLED_TIME);
+        loop {
+            known.iter().for_each(|caller| _ = caller.poll());
+            if let Some(caller) = self.0.lock().change()? {
+                return Ok(caller);
+            }
+            if known.is_empty() || ends_by.has_passed() {
+                break;
+            }
+            // Another pipeline costs the executor a thread.
+            std::thread::sleep(LOOK);
         }
         let opened = open()?;
         let mut own = self.0.lock();

@@ -105,6 +105,7 @@ impl Acceptor {
 
     /// Tells the controller that the lane or pipeline with this number is not served.
     pub(crate) fn refuse(&self, number: u64, reason: &Error) {
+        self.interrupts.forget(number);
         let message = ControlMessage::Refused { number, why: reason.to_string() };
         self.state.lock().messages.push_back(message);
         self.ring();

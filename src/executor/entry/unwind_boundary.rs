@@ -10,6 +10,7 @@
 #![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
 
 pub(crate) mod served_calls;
+mod skips;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

@@ -20,8 +20,16 @@ const LOOKS: u64 = 300;
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     /// By the number of the lane or pipeline.
-    served: Mutex<HashMap<u64, Arc<ServedCalls>>>,
+    served: Mutex<HashMap<u64, Service>>,
     pending: Mutex<Vec<Pending>>,
+}
+
+/// A lane or pipeline, for which the controller may have requests.
+#[derive(Debug)]
+enum Service {
+    /// A pipeline for which a thread begins. The calls with these numbers, from the first to the last, do not begin.
+    Awaited(Vec<(u64, u64)>),
+    Begun(Arc<ServedCalls>),
 }
 
 #[derive(Debug)]
@@ -37,6 +45,16 @@ struct Pending {
 }
 
 impl Requests {
+    /// A thread will serve the pipeline with this number.
+    pub(crate) fn expect(&self, number: u64) {
+        self.served.lock().insert(number, Service::Awaited(Vec::new()));
+    }
+
+    /// No thread will serve it.
+    pub(crate) fn forget(&self, number: u64) {
+        self.served.lock().remove(&number);
+    }
+
     /// Runs `serve`, which serves the lane or pipeline with this number on the calling thread.
     ///
     /// # Errors
@@ -48,7 +66,10 @@ impl Requests {
         served: &Arc<ServedCalls>,
         serve: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        self.served.lock().insert(number, Arc::clone(served));
+        let awaited = self.served.lock().insert(number, Service::Begun(Arc::clone(served)));
+        if let Some(Service::Awaited(cancelled)) = awaited {
+            cancelled.into_iter().for_each(|(first, last)| _ = served.cancel(first, last));
+        }
         let outcome = served.serve(serve);
         self.served.lock().remove(&number);
         self.pending.lock().retain(|pending| pending.number != number);
@@ -56,8 +77,8 @@ impl Requests {
         outcome
     }
 
-    /// Asks for the end of the call with the number `call` on this lane or pipeline. Call 0 stands for the outermost call that runs
-    /// now, and for all in it. The looks at the thread end after the time `grace`.
+    /// Asks for the end of `calls` calls, from the number `call` on, on this lane or pipeline. Those that wait in a pipeline do not begin.
+    /// Call 0 stands for the outermost call that runs now, and for all in it. The looks at the thread end after the time `grace`.
     ///
     /// # Errors
     ///
@@ -66,15 +87,23 @@ impl Requests {
         &self,
         number: u64,
         call: u64,
+        calls: u64,
         grace: Duration,
     ) -> std::result::Result<(), String> {
-        let served = self.served.lock().get(&number).cloned();
-        let served = served.ok_or_else(|| format!("no thread serves number {number}"))?;
-        signal::install(&served).map_err(|error| error.to_string())?;
-        let call = if call == 0 { served.calls().outermost() } else { call };
+        let last = call.saturating_add(calls.saturating_sub(1));
+        let served = match self.served.lock().get_mut(&number) {
+            Some(Service::Begun(served)) => Arc::clone(served),
+            Some(Service::Awaited(cancelled)) => {
+                cancelled.push((call, last));
+                return Ok(());
+            }
+            None => return Err(format!("no thread serves number {number}")),
+        };
+        let call = if call == 0 { served.calls().outermost() } else { served.cancel(call, last) };
         if call == 0 {
             return Ok(());
         }
+        signal::install(&served).map_err(|error| error.to_string())?;
         served.calls().want(call);
         let next = Instant::now();
         // The controller's time began before, and it wants to know.
@@ -87,10 +116,13 @@ impl Requests {
 
     /// The same for all calls that run now.
     pub(crate) fn want_all(&self, grace: Duration) {
-        let numbers: Vec<u64> = self.served.lock().keys().copied().collect();
+        let served = self.served.lock();
+        let begun = served.iter().filter(|(_, service)| matches!(service, Service::Begun(_)));
+        let numbers: Vec<u64> = begun.map(|(number, _)| *number).collect();
+        drop(served);
         for number in numbers {
             // A lane that has ended meanwhile runs no call.
-            let _ = self.want(number, 0, grace);
+            let _ = self.want(number, 0, 0, grace);
         }
     }
 

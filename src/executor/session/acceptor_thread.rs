@@ -190,6 +190,7 @@ impl Acceptor {
                     self.queue_work(number, only(files).and_then(segment::open).map(Kind::Lane));
                 }
                 ControlMessage::Pipeline { number } => {
+                    self.interrupts.expect(number);
                     self.queue_work(number, only(files).and_then(pipeline));
                 }
                 ControlMessage::ReverseLane => {
@@ -204,9 +205,9 @@ impl Acceptor {
                 ControlMessage::Region { address } => {
                     session.attached.map(ExecutorAddr::new(address), only(files));
                 }
-                ControlMessage::Interrupt { number, call, grace_ns } => {
+                ControlMessage::Interrupt { number, call, calls, grace_ns } => {
                     let grace = Duration::from_nanos(grace_ns);
-                    if let Err(why) = self.interrupts.want(number, call, grace) {
+                    if let Err(why) = self.interrupts.want(number, call, calls, grace) {
                         self.not_interrupted(number, why);
                     }
                 }

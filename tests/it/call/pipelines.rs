@@ -196,7 +196,7 @@ fn a_host_can_receive_by_itself() {
 #[test]
 fn time_outs_expire_and_late_results_are_counted() {
     let session = Session::start();
-    let (twice, rest) = (session.function("twice"), session.function("rest"));
+    let (twice, rest) = (session.function("twice"), session.function("rest_deaf"));
     let slow = session.pipeline.submit(rest, &1000_u64.to_le_bytes()).expect("submitted");
     let error = slow.wait_timeout(Duration::from_millis(1)).expect_err("too slow");
     assert!(error.kind() == ErrorKind::Timeout && !error.is_disconnected(), "{error:?}");

@@ -2,6 +2,7 @@
 //!
 //! Invariant: an interrupted call has time enough to end on a loaded machine, so no test depends on how long that takes.
 
+mod cancelled;
 mod confined;
 mod errors;
 mod exact;

@@ -15,12 +15,27 @@ impl LaneOpener {
     ///
     /// When the executor is of a build without interrupts, the session is over, or the socket is full.
     pub(crate) fn interrupt(&self, number: CallNumber, grace: Duration) -> Result<()> {
+        self.numbered().interrupted.insert(number.lane, None);
+        self.cancel(number, 1, grace, Deadline::now())
+    }
+
+    /// The same for `calls` calls, from this one on. Those that wait in a pipeline do not begin. Waits for room in the socket up to the
+    /// deadline.
+    ///
+    /// # Errors
+    ///
+    /// As [`LaneOpener::interrupt`].
+    pub(crate) fn cancel(
+        &self,
+        number: CallNumber,
+        calls: u64,
+        grace: Duration,
+        deadline: Deadline,
+    ) -> Result<()> {
+        let CallNumber { lane: number, call } = number;
         let grace_ns = nanoseconds(grace);
-        let CallNumber { lane, call } = number;
-        let message = ControlMessage::Interrupt { number: lane, call, grace_ns };
-        self.check(&message)?;
-        self.numbered().interrupted.insert(lane, None);
-        self.send(&message, &[], Deadline::now())
+        let message = ControlMessage::Interrupt { number, call, calls, grace_ns };
+        self.send(&message, &[], deadline)
     }
 
     /// Asks the executor to end all calls that run there now, as [`LaneOpener::interrupt`].
@@ -31,7 +46,6 @@ impl LaneOpener {
     pub(crate) fn interrupt_all(&self, grace: Duration) -> Result<()> {
         let grace_ns = nanoseconds(grace);
         let message = ControlMessage::InterruptAll { grace_ns };
-        self.check(&message)?;
         self.send(&message, &[], Deadline::now())
     }
 

@@ -5,10 +5,12 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::skips::Skips;
 use crate::call::pipeline::Observer;
 use crate::call::{Counters, WantedCalls};
 use crate::error::Result;
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::asymmetric_fence::heavy_fence;
 
 thread_local! {
     /// The calls that this thread serves; null if it serves none.
@@ -19,6 +21,8 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct ServedCalls {
     calls: WantedCalls,
+    /// The calls of a pipeline that do not begin; `None` for a lane.
+    skips: Option<Skips>,
     /// The kernel's number of the serving thread.
     thread: i32,
     /// Why the newest look could not end the call: a code, and an address.
@@ -30,18 +34,18 @@ pub(crate) struct ServedCalls {
 impl ServedCalls {
     /// The calls of a lane with these counters, for the calling thread.
     pub(crate) fn of_lane(counters: &Arc<Counters>) -> Arc<Self> {
-        Self::new(WantedCalls::of_lane(counters))
+        Self::new(WantedCalls::of_lane(counters), None)
     }
 
     /// The calls of a pipeline, for the calling thread.
     pub(crate) fn of_pipeline() -> Arc<Self> {
-        Self::new(WantedCalls::of_pipeline())
+        Self::new(WantedCalls::of_pipeline(), Some(Skips::default()))
     }
 
-    fn new(calls: WantedCalls) -> Arc<Self> {
+    fn new(calls: WantedCalls, skips: Option<Skips>) -> Arc<Self> {
         let thread = nix::unistd::gettid().as_raw();
         let obstacle = [const { AtomicU64::new(0) }; 2];
-        Arc::new(Self { calls, thread, obstacle, stub: AtomicU64::new(0) })
+        Arc::new(Self { calls, skips, thread, obstacle, stub: AtomicU64::new(0) })
     }
 
     /// Runs `serve`, during which the calling thread serves these calls.
@@ -88,6 +92,17 @@ impl ServedCalls {
         &self.calls
     }
 
+    /// Of the calls `first..=last`, which are to end, the call to [want](WantedCalls::want); 0 if there is none. Of a pipeline that is the
+    /// call that runs: those that wait do not begin.
+    pub(crate) fn cancel(&self, first: u64, last: u64) -> u64 {
+        let Some(skips) = &self.skips else { return first };
+        skips.add(first, last);
+        // From here on the thread finds them as it begins a call, or this one finds the call that it has begun.
+        let _ = heavy_fence();
+        let running = self.calls.running();
+        if (first..=last).contains(&running) { running } else { 0 }
+    }
+
     /// Sends the serving thread a signal, if the first wanted call may run. The handler looks at what the thread does. False if this call
     /// is not to end any more.
     pub(crate) fn sample(&self, call: u64, signal: i32) -> bool {
@@ -123,9 +138,10 @@ impl ServedCalls {
 
 impl Observer for ServedCalls {
     #[inline(always)]
-    fn begin(&self, sequence: u64) {
+    fn begin(&self, sequence: u64) -> bool {
         self.calls.set_running(Some(sequence));
         self.calls.begin(0, await_signals);
+        !self.skips.as_ref().is_some_and(|skips| skips.has(sequence))
     }
 
     #[inline(always)]

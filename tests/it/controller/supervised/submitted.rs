@@ -1,4 +1,5 @@
-//! Submitted calls that are abandoned: by the policy they end their executor, and otherwise they hold up no later one.
+//! Submitted calls that are abandoned, since they cannot be interrupted. By the policy they end their executor. Otherwise they hold up no
+//! later one.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,6 +12,7 @@ use farcall::controller::{CallOptions, OnDeadline, RestartPolicy};
 
 use super::Session;
 use crate::testkit::launch;
+use crate::testkit::process::until;
 
 const SHORT: Duration = Duration::from_millis(50);
 /// Much longer than a call takes that nothing holds up.
@@ -38,7 +40,7 @@ fn pid(session: &Session) -> i32 {
 #[test]
 fn a_submitted_call_that_times_out_ends_its_executor_by_policy() {
     let session = Session::start(RestartPolicy::new().kill_on_timeout());
-    let spin = session.dylib.function::<Spin>("spin");
+    let spin = session.dylib.function::<Spin>("spin_deaf");
     let before = pid(&session);
     let error = spin.submit(()).expect("submitted").wait_timeout(SHORT).expect_err("it spins");
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
@@ -59,12 +61,16 @@ fn a_submitted_call_that_times_out_ends_its_executor_by_policy() {
 #[test]
 fn a_future_that_is_dropped_ends_its_executor_by_the_policy() {
     let session = Session::start(RestartPolicy::new().kill_on_timeout());
-    let spin = session.dylib.function::<Spin>("spin");
+    let spin = session.dylib.function::<Spin>("spin_deaf");
     for number in 11..14 {
         let before = pid(&session);
-        cancel(spin.submit(()).expect("submitted"));
+        let turns = session.dylib.function::<extern "C" fn() -> i64>("turns_so_far");
+        let turns_before = turns.call(()).expect("a number");
+        let pending = spin.submit(()).expect("submitted");
+        until("it spins", || turns.call(()).expect("a number") > turns_before);
+        cancel(pending);
+        until("the next executor", || pid(&session) != before);
         answers(&session, number);
-        assert_ne!(pid(&session), before, "the next executor");
     }
 }
 
@@ -72,7 +78,7 @@ fn a_future_that_is_dropped_ends_its_executor_by_the_policy() {
 #[test]
 fn a_submitted_call_that_was_abandoned_holds_up_no_later_one() {
     let session = Session::start(RestartPolicy::new());
-    let spin = session.dylib.function::<Spin>("spin");
+    let spin = session.dylib.function::<Spin>("spin_deaf");
     let before = pid(&session);
     let error = spin.submit(()).expect("submitted").wait_timeout(SHORT).expect_err("it spins");
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
@@ -111,7 +117,7 @@ fn a_session_with_an_abandoned_call_is_dropped_soon() {
         let dylib = executor.library("supervised");
         dylib.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
         dylib.add_object(&super::object()).expect("added");
-        let spin = dylib.function::<Spin>("spin").bind().expect("found");
+        let spin = dylib.function::<Spin>("spin_deaf").bind().expect("found");
         let error = match is_submitted {
             false => spin
                 .call_with(&CallOptions::new().timeout(SHORT).on_deadline(OnDeadline::Abandon), ()),
