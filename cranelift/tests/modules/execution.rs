@@ -1,13 +1,15 @@
-//! Abilities of code in the executor: data of all kinds, thread-locals, symbols of the host's choice, exceptions, and crashes, which
-//! name the function.
+//! Abilities of code in the executor: data of all kinds, thread-locals, symbols of the host's choice, exceptions, and crashes and
+//! interruptions, which name the function.
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cranelift_module::{DataDescription, Linkage, Module, default_libcall_names};
-use farcall::ExecutorAddr;
 use farcall::controller::profile::PerfMap;
+use farcall::controller::{CallOptions, OnDeadline};
 use farcall::link::ObjectFile;
+use farcall::{ErrorKind, ExecutorAddr};
 use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
 use crate::testkit::{declare, define, executor, far, parse, target};
@@ -174,6 +176,45 @@ pub(crate) fn crashes_name_the_function_and_the_module() {
         assert!(error.death().is_some() && text.contains(signal), "{text}");
         assert!(text.contains(&format!("in {name}+")) && text.contains("(formulas)"), "{text}");
     }
+}
+
+pub(crate) fn an_endless_loop_is_interrupted_and_data_stays() {
+    let executor = executor();
+    let process = executor.process().expect("a process");
+    let mut module = far(&executor, target(true));
+    let count = "function u0:0() -> i64 system_v {\n    gv0 = symbol colocated u1:0\nblock0:\n\
+                 v0 = symbol_value.i64 gv0\n    v1 = load.i64 v0\n    v2 = iconst.i64 1\n\
+                 v3 = iadd v1, v2\n    store v3, v0\n    return v3\n}\n";
+    let spin =
+        "function u0:1() system_v {\nblock0:\n    jump block1\nblock1:\n    jump block1\n}\n";
+    let outer = "function u0:2() system_v {\n    fn0 = colocated u0:1() system_v\n\
+                 block0:\n    call fn0()\n    return\n}\n";
+    let functions = [("count", count), ("spin", spin), ("outer", outer)];
+    let ids = functions.map(|(name, text)| declare(&mut module, name, text));
+    let counter = module.declare_data("counter", Linkage::Local, true, false).unwrap();
+    let mut description = DataDescription::new();
+    description.define_zeroinit(8);
+    module.define_data(counter, &description).unwrap();
+    for (id, (_, text)) in ids.into_iter().zip(functions) {
+        define(&mut module, id, text);
+    }
+    module.finalize_definitions().unwrap();
+    let [count, _, outer] = ids.map(|id| module.get_finalized_function(id).unwrap());
+    let count = process.function::<extern "C" fn() -> i64>(count);
+    let outer = process.function::<extern "C" fn()>(outer);
+    let options = CallOptions::new()
+        .timeout(Duration::from_millis(200))
+        .grace(Duration::from_secs(20))
+        .on_deadline(OnDeadline::InterruptOrKill);
+    for time in 1..6 {
+        assert_eq!(count.call(()).unwrap(), time);
+        let error = outer.call_with(&options, ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+        let told = error.interruption().expect("where it was");
+        assert!(told.location.as_ref().is_some_and(|place| place.starts_with("spin+")), "{error}");
+        assert_eq!(told.cleanups_skipped, 0, "{error}");
+    }
+    assert_eq!(count.call(()).unwrap(), 6);
 }
 
 pub(crate) fn perf_has_the_names_of_functions() {

@@ -30,6 +30,7 @@ fn main() {
             symbols_of_the_host_are_found_first,
             exceptions_pass_through_compiled_frames,
             crashes_name_the_function_and_the_module,
+            an_endless_loop_is_interrupted_and_data_stays,
             perf_has_the_names_of_functions;
         hotswap:
             finalizing_waits_for_no_answer,
