@@ -194,9 +194,11 @@ pub unsafe extern "C" fn farcall_error_message(error: *const Error) -> *const c_
 /// | write_protected | flag | the fault was a write to memory that may not be written, as a constant |
 /// | limit | text | the limit of the confinement that ended the process |
 /// | cleanups_skipped | number | the functions with cleanups that an interrupted call has left without them |
+/// | threads_started | number | the threads that an interrupted call has started by pthread_create, which run on |
 ///
-/// An interrupted call has program_counter, location and cleanups_skipped. The exit status comes from the kernel, and mostly the
-/// signal as well. The executor's process wrote the rest: take it as a hint. Later versions may have more facts.
+/// An interrupted call has program_counter, location, cleanups_skipped and threads_started.
+/// The exit status comes from the kernel, and mostly the signal as well.
+/// The executor's process wrote the rest: take it as a hint. Later versions may have more facts.
 ///
 /// # Safety
 ///

@@ -209,7 +209,7 @@ static void watches(void) {
     int pid = result_of(library, "int process_id(void)");
     farcall_error *late = farcall_function_call_with(stay, &call, NULL, 0, NULL);
     CHECK(strncmp(farcall_error_fact(late, "location")->text, "stay+", 5) == 0);
-    CHECK(farcall_error_fact(late, "program_counter")->number > 0);
+    CHECK(farcall_error_fact(late, "program_counter")->number > 0 && farcall_error_fact(late, "threads_started")->number == 0);
     CHECK(farcall_error_fact(late, "cleanups_skipped")->kind == FARCALL_NUMBER && farcall_error_fact(late, "signal") == NULL);
     FAILS(late, FARCALL_INTERRUPTED);
     pthread_t thread;

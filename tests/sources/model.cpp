@@ -83,6 +83,7 @@ static void watches() {
     CHECK(interrupted.code() == FARCALL_INTERRUPTED && !interrupted.death() && !interrupted.is_disconnected());
     CHECK(interrupted.interruption()->text("location")->rfind("stay+", 0) == 0);
     CHECK(interrupted.interruption()->number("cleanups_skipped").has_value());
+    CHECK(interrupted.interruption()->number("threads_started") == 0);
     std::atomic<bool> ends{false};
     std::thread caller([&] {
         CHECK(FAILED(stay()).code() == FARCALL_INTERRUPTED);

@@ -59,6 +59,7 @@ class CallInterrupted(_Told):
     ``program_counter``  the instruction that was executing, or None
     ``location``         the place of that instruction, as "function+0x12 (object.o)", or None
     ``cleanups_skipped`` the functions with cleanups (destructors) that were left without them, or None
+    ``threads_started``  the threads that native code has started by ``pthread_create`` in the call, or None
     ``facts``            all that is known, by name
     ==================== ==============================================================================
     """
@@ -66,6 +67,7 @@ class CallInterrupted(_Told):
     program_counter: int | None = None
     location: str | None = None
     cleanups_skipped: int | None = None
+    threads_started: int | None = None
 
 
 class CallTimeout(_Told, TimeoutError):
@@ -87,6 +89,7 @@ class CallTimeout(_Told, TimeoutError):
     program_counter: int | None = None
     location: str | None = None
     cleanups_skipped: int | None = None
+    threads_started: int | None = None
 
 
 class ExecutorDied(_Told):

@@ -96,7 +96,8 @@ unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
     match way {
         Ok(Way::Unwind) => {
             let (address, skipped) = LEFT.get();
-            unwind_boundary::unwind(Interruption::at(address, skipped).to_string());
+            let told = Interruption::at(address, skipped, served.threads_started());
+            unwind_boundary::unwind(told.to_string());
         }
         // The handler has decided that they may be skipped.
         Ok(Way::From { frame, skipped, .. }) => {

@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::ExecutorAddr;
 use crate::executor::entry::enter;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::tls::static_reserve;
 use crate::limits::PAGE_BYTES;
 use crate::sys::process::trap;
@@ -44,6 +45,8 @@ pub(crate) unsafe extern "C" fn create(
     if status != 0 {
         // SAFETY: no thread was started, so the box is still ours.
         drop(unsafe { Box::from_raw(start) });
+    } else if let Some(served) = ServedCalls::of_thread() {
+        served.count_started();
     }
     status
 }

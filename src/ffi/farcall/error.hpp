@@ -88,7 +88,7 @@ class death : public fact_list {
     using fact_list::fact_list;
 };
 
-// Where a call was when it was interrupted: program_counter, location, cleanups_skipped.
+// Where a call was when it was interrupted: program_counter, location, cleanups_skipped, threads_started.
 class interruption : public fact_list {
   public:
     using fact_list::fact_list;

@@ -1,4 +1,4 @@
-//! Interrupted programs, and calls that wait in the host for a function to be compiled.
+//! Interrupted programs and their threads, and calls that wait in the host for a function to be compiled.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use farcall::controller::{Function, Process};
 use farcall::{Error, ErrorKind};
 
-use super::{Count, GRACE, Session, options};
+use super::{Count, GRACE, Run, Session, options};
 use crate::testkit::corpus::PLAIN;
 use crate::testkit::process::until;
 
@@ -65,6 +65,20 @@ fn an_interrupted_fresh_run_begins_anew() {
         assert_eq!((session.number("runs"), session.number("exits")), (1, 0));
         assert_eq!(session.library.run_fresh(["one"]).expect("it returns"), 1);
         assert_eq!(session.number("exits"), 1, "those of this run alone");
+    }
+}
+
+#[test]
+fn the_error_counts_the_threads_that_the_call_has_started() {
+    let session = Session::start("loops.c");
+    let turns = bound(&session, "turns");
+    let spin = session.library.function::<Run>("spin_behind").bind().expect("linked");
+    for threads in [3, 0, 1] {
+        let error = interrupted(&session, &turns, || spin.call((threads,)));
+        let told = error.interruption().expect("where it was");
+        assert_eq!(told.threads_started, threads.unsigned_abs(), "{error}");
+        let has_words = error.to_string().ends_with(&format!(", threads started: {threads}"));
+        assert_eq!(has_words, threads > 0, "{error}");
     }
 }
 

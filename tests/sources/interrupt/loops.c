@@ -1,6 +1,7 @@
 /* Loops in C, waits that tell whether a signal has cut them short, and a variable that outlives interrupts. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <pthread.h>
 #include <time.h>
 
 static volatile long counter, kept;
@@ -10,9 +11,22 @@ void spin(void) {
         counter = counter + 1;
 }
 
+long turns(void) { return counter; }
+
 long count(void) { return kept = kept + 1; }
 
 long counted(void) { return kept; }
+
+static void *ends(void *nothing) { return nothing; }
+
+/* Starts threads, which end, and does not return. */
+void spin_behind(long threads) {
+    for (pthread_t thread; threads > 0; threads--) {
+        pthread_create(&thread, 0, ends, 0);
+        pthread_join(thread, 0);
+    }
+    spin();
+}
 
 static long now_us(void) {
     struct timespec now;

@@ -29,6 +29,8 @@ pub(crate) struct ServedCalls {
     obstacle: [AtomicU64; 2],
     /// The place of the return stub of this thread, from 1 on; 0 while it has none.
     stub: AtomicU64,
+    /// The number of an outermost call, and of threads that linked code has started in it.
+    started: [AtomicU64; 2],
 }
 
 impl ServedCalls {
@@ -44,8 +46,8 @@ impl ServedCalls {
 
     fn new(calls: WantedCalls, skips: Option<Skips>) -> Arc<Self> {
         let thread = nix::unistd::gettid().as_raw();
-        let obstacle = [const { AtomicU64::new(0) }; 2];
-        Arc::new(Self { calls, skips, thread, obstacle, stub: AtomicU64::new(0) })
+        let [obstacle, started] = [(); 2].map(|()| [const { AtomicU64::new(0) }; 2]);
+        Arc::new(Self { calls, skips, thread, obstacle, stub: AtomicU64::new(0), started })
     }
 
     /// Runs `serve`, during which the calling thread serves these calls.
@@ -110,6 +112,21 @@ impl ServedCalls {
             // SAFETY: the system call takes three numbers. The handler of the signal is in place before the first request.
             unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), self.thread, signal) };
         })
+    }
+
+    /// Counts a thread that linked code has started on the serving thread.
+    pub(crate) fn count_started(&self) {
+        let before = self.threads_started();
+        let [call, count] = &self.started;
+        call.store(self.calls.outermost(), Ordering::Relaxed);
+        count.store(before + 1, Ordering::Relaxed);
+    }
+
+    /// The threads that were counted since the outermost call began.
+    pub(crate) fn threads_started(&self) -> u64 {
+        let [call, count] = &self.started;
+        let is_same = call.load(Ordering::Relaxed) == self.calls.outermost();
+        if is_same { count.load(Ordering::Relaxed) } else { 0 }
     }
 
     /// False in a forked child, whose thread is a copy of the serving thread.
