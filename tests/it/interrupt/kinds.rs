@@ -7,7 +7,7 @@ use farcall::controller::{CallOptions, OnDeadline};
 use farcall::link::Archive;
 
 use super::{GRACE, Run, Session};
-use crate::testkit::corpus::{self, UNWIND, gcc};
+use crate::testkit::corpus::{self, PLAIN, UNWIND, gcc};
 use crate::testkit::launch;
 
 /// Interrupts of each kind.
@@ -144,6 +144,37 @@ fn guards_in_rust_are_dropped_in_their_order() {
         assert!(order == 234 || is_early, "{time}: {order}: {error}");
     }
     assert_eq!(session.pid(), before);
+}
+
+/// Such objects have no code that drops anything behind a call.
+#[test]
+fn rust_that_aborts_on_panics_is_left_without_drops() {
+    let executor = launch::executor();
+    let library = executor.library("interrupt");
+    let flags = ["-Cpanic=abort", "-Copt-level=2"];
+    let archive = corpus::rust_archive("interrupt/aborting.rs", &flags);
+    let bytes = std::fs::read(archive).expect("just compiled");
+    library.add_archive(&Archive::parse("aborting.a", bytes).expect("an archive")).expect("added");
+    let session = Session { executor, library };
+    let before = session.pid();
+    let options = CallOptions::new().timeout(Duration::from_millis(200)).grace(GRACE);
+    for time in 0..5 {
+        let error = session.ended("run", &options.on_deadline(OnDeadline::InterruptOrKill));
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{time}: {error}");
+        assert_eq!(session.number("dropped"), 0, "{time}: {error}");
+    }
+    assert_eq!(session.pid(), before);
+}
+
+#[test]
+fn bare_code_with_a_description_is_interrupted() {
+    let session = Session::start("loops.c");
+    session.add("described.s", PLAIN);
+    let before = session.pid();
+    for time in 1..10 {
+        session.interrupt("spin_described");
+        assert_eq!((session.number("count"), session.pid()), (time, before));
+    }
 }
 
 #[test]
