@@ -13,6 +13,7 @@ use crate::error::Result;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::controller_call::CallController;
 use crate::executor::entry::raw_session::RawSession;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::origin::forked;
 use crate::session::SessionHandle;
 use crate::transport::Transport;
@@ -75,7 +76,9 @@ fn hosted() -> Option<SessionHandle> {
 }
 
 fn over<T: Transport>(end: &Endpoint<T>, tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
-    end.call(&WrapperCalls, Deadline::SESSION_END, tag, args, |message| {
-        WrapperFunctionBuffer::from_payload(message.payload())
+    ServedCalls::while_waiting(|| {
+        end.call(&WrapperCalls, Deadline::SESSION_END, tag, args, |message| {
+            WrapperFunctionBuffer::from_payload(message.payload())
+        })
     })
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
-use crate::executor::entry::unwind_boundary;
+use crate::executor::entry::unwind_boundary::{self, wrapper_boundary};
 use crate::executor::log::{self, Level};
 
 #[cfg(target_arch = "x86_64")]
@@ -31,6 +31,9 @@ std::arch::global_asm!(
     "mov rcx, r8",
     "mov r8, r9",
     "call rax",
+    ".globl farcall_enter_returns",
+    ".hidden farcall_enter_returns",
+    "farcall_enter_returns:",
     "add rsp, 8",
     "ret",
     ".size farcall_enter, . - farcall_enter",
@@ -60,11 +63,19 @@ std::arch::global_asm!(
 
 unsafe extern "C" {
     /// Calls its first argument with the other five, and leaves the callee's result registers alone.
-    safe fn farcall_enter();
+    pub(super) safe fn farcall_enter();
+    /// The instruction behind the call.
+    #[cfg(target_arch = "x86_64")]
+    safe fn farcall_enter_returns();
+}
+
+/// True for the address in a frame through which linked code was entered without an unwind boundary.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn is_at(address: u64) -> bool {
+    address == farcall_enter_returns as *const c_void as u64
 }
 
 type Thread = unsafe extern "C" fn(*const c_void, *mut c_void) -> *mut c_void;
-type Wrapper = unsafe extern "C" fn(*const c_void, *const u8, usize) -> WrapperFunctionBuffer;
 type WithSession = unsafe extern "C" fn(
     *const c_void,
     RawSession,
@@ -189,20 +200,17 @@ pub(crate) unsafe fn wrapper(
     args: *const u8,
     bytes: usize,
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
-    if unwind_boundary::is_required() {
+    let function_at = pointer(function);
+    let result = if unwind_boundary::is_required() {
         // SAFETY: the caller vouches for the function and its arguments.
-        let result = unsafe {
-            unwind_boundary::enter(pointer(function), [args.expose_provenance(), bytes, 0])
-        }?;
-        let data = std::ptr::with_exposed_provenance_mut(result.first);
-        // SAFETY: a wrapper function returns a buffer in its two result registers.
-        let result = unsafe { WrapperFunctionBuffer::from_parts(data, result.second) };
-        return Ok(result.taken_from(function));
-    }
-    // SAFETY: the function passes two arguments on, and leaves the two registers of the result alone.
-    let enter: Wrapper = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
-    // SAFETY: the caller vouches for the function and its arguments.
-    let result = unsafe { enter(pointer(function), args, bytes) };
+        unsafe { unwind_boundary::enter(function_at, [args.expose_provenance(), bytes, 0]) }?
+    } else {
+        // SAFETY: as above.
+        unsafe { wrapper_boundary::enter(function_at, args, bytes) }
+    };
+    let data = std::ptr::with_exposed_provenance_mut(result.first);
+    // SAFETY: a wrapper function returns a buffer in its two result registers.
+    let result = unsafe { WrapperFunctionBuffer::from_parts(data, result.second) };
     Ok(result.taken_from(function))
 }
 

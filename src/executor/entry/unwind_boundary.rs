@@ -5,12 +5,17 @@
 //! was entered. The call fails there. So does a call that the controller interrupts (`interrupt`).
 //!
 //! Between a boundary and the code that it entered there are only frames of linked code, so no frame of this library
-//! is skipped. `main`, initializers, handlers, resolvers and typed calls always have a boundary, and LLVM 22's
-//! wrapper functions from [`require`] on. Threads and `WrapperFunction`s have none.
+//! is skipped. `main`, initializers, handlers, resolvers, typed and nested calls have a boundary that notes what an unwinding needs.
+//! LLVM 22's wrapper functions have a [`wrapper_boundary`], and the other one from [`require`] on. Threads and `WrapperFunction`s have
+//! none.
 #![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod frame;
 pub(crate) mod served_calls;
 mod skips;
+#[cfg_attr(not(target_arch = "x86_64"), path = "unwind_boundary/wrapper_entry.rs")]
+pub(crate) mod wrapper_boundary;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -18,7 +23,7 @@ use std::mem::MaybeUninit;
 
 use served_calls::ServedCalls;
 
-use crate::call::{Lanes, WantedCalls};
+use crate::call::Lanes;
 use crate::executor::log::{self, Level};
 use crate::sync::{AtomicBool, Ordering};
 
@@ -139,25 +144,39 @@ struct UnwindBoundary {
     stack: u64,
     /// The thread's call depth at entry. An equal depth at the unwinding proves that no other call was entered since.
     depth: u64,
-    /// The number of the call that this thread runs; 0 if it serves none.
-    call: u64,
     /// The boundary further up on this stack; null if there is none.
     outer: *mut UnwindBoundary,
-    /// The call is being unwound.
-    is_unwinding: bool,
-    /// Why the call was unwound.
-    why: Option<String>,
+    state: State,
     exception: MaybeUninit<Exception>,
+}
+
+/// The state of the call behind a boundary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Runs,
+    IsUnwinding,
+    /// Its reason is in [`WHY`].
+    IsUnwound,
 }
 
 /// The unwinder's exception object. 64 bytes aligned to 16 are the largest that any supported system has.
 #[repr(C, align(16))]
 struct Exception([u64; 8]);
 
+type OnCaught = unsafe extern "C" fn(c_int, *mut c_void);
+
+impl Exception {
+    /// The unwinder calls the function when linked code has caught the exception for good.
+    fn caught_by(on_caught: OnCaught) -> Self {
+        // The exception class is 0; its cleanup function is the second word.
+        Self([0, on_caught as usize as u64, 0, 0, 0, 0, 0, 0])
+    }
+}
+
 thread_local! {
     /// The boundary of the linked code that this thread entered last and has not left; null if there is none.
     static INNERMOST: Cell<*mut UnwindBoundary> = const { Cell::new(std::ptr::null_mut()) };
-    /// The reason of the unwinding in progress.
+    /// The reason of the unwinding in progress, or of the one that has just reached its boundary.
     static WHY: Cell<Option<String>> = const { Cell::new(None) };
 }
 
@@ -189,10 +208,9 @@ pub(crate) unsafe fn enter(
     function: *const c_void,
     arguments: [usize; 3],
 ) -> std::result::Result<Registers, String> {
-    let (depth, call, outer) = (Lanes::depth(), running(), INNERMOST.get());
-    let (is_unwinding, exception) = (false, MaybeUninit::uninit());
-    let mut boundary =
-        UnwindBoundary { stack: 0, depth, call, outer, is_unwinding, why: None, exception };
+    let (depth, outer) = (depth(), INNERMOST.get());
+    let (state, exception) = (State::Runs, MaybeUninit::uninit());
+    let mut boundary = UnwindBoundary { stack: 0, depth, outer, state, exception };
     let at = &raw mut boundary;
     INNERMOST.set(at);
     // SAFETY: the function passes three arguments on, stores a word at the fifth, and returns what the callee
@@ -202,18 +220,20 @@ pub(crate) unsafe fn enter(
     // SAFETY: the caller vouches for the function; the word is the first field of the live `boundary`.
     let result = unsafe { enter(function, first, second, third, at.cast::<u64>()) };
     INNERMOST.set(outer);
-    match boundary.why.take() {
-        None => Ok(result),
-        Some(why) => Err(why),
-    }
+    if boundary.state == State::IsUnwound { Err(take_why()) } else { Ok(result) }
+}
+
+#[cold]
+fn take_why() -> String {
+    WHY.take().unwrap_or_default()
 }
 
 const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);
 
-/// The number of the call that this thread runs; 0 if it serves none.
+/// How deep in calls this thread is.
 #[inline]
-fn running() -> u64 {
-    ServedCalls::of_thread().map_or(0, |served| served.calls().running())
+fn depth() -> u64 {
+    ServedCalls::of_thread().map_or_else(Lanes::depth, |served| served.calls().depth())
 }
 
 /// Unwinds the call that this thread runs; called by the innermost function of that call. The destructors of its
@@ -222,7 +242,7 @@ fn running() -> u64 {
 /// Without a boundary, the reason is written to standard error. A thread that the program started ends then, as by
 /// `pthread_exit`; on a thread that runs a call of the controller, the process aborts.
 pub(crate) fn unwind(why: String) -> ! {
-    let (boundary, depth) = (INNERMOST.get(), Lanes::depth());
+    let (boundary, depth) = (INNERMOST.get(), depth());
     // SAFETY: the boundary's frame is further up on this stack and has not been left.
     let is_here = !boundary.is_null() && unsafe { (*boundary).depth } == depth;
     if !is_here {
@@ -237,17 +257,19 @@ pub(crate) fn unwind(why: String) -> ! {
     WHY.set(Some(why));
     // SAFETY: as above.
     let exception = unsafe { (&raw mut (*boundary).exception).cast::<Exception>() };
-    let caught = on_caught as unsafe extern "C" fn(c_int, *mut c_void);
-    // SAFETY: the field is part of the live boundary. The exception class is 0; its cleanup function is the second word.
-    unsafe { exception.write(Exception([0, caught as usize as u64, 0, 0, 0, 0, 0, 0])) };
+    // SAFETY: the field is part of the live boundary.
+    unsafe { exception.write(Exception::caught_by(on_caught)) };
     // SAFETY: the boundary is live, checked above.
-    unsafe { (*boundary).is_unwinding = true };
+    unsafe { (*boundary).state = State::IsUnwinding };
     // SAFETY: the exception object lives in the boundary's frame, which stays until the unwinding arrives there.
-    unsafe { _Unwind_ForcedUnwind(exception.cast(), on_frame, boundary.cast()) };
+    unsafe { force_unwind(exception.cast(), on_frame, boundary.cast()) };
     // The unwinder returns if it meets a frame without unwind information; the remaining frames are skipped.
     // SAFETY: the boundary is this thread's innermost one, checked above.
     unsafe { return_to(boundary) }
 }
+
+/// The flag of the last frame that has unwind information.
+const END_OF_STACK: c_int = 16;
 
 /// The unwinder calls this at every frame.
 unsafe extern "C-unwind" fn on_frame(
@@ -258,8 +280,6 @@ unsafe extern "C-unwind" fn on_frame(
     _context: *mut c_void,
     boundary: *mut c_void,
 ) -> c_int {
-    /// The flag of the last frame that has unwind information.
-    const END_OF_STACK: c_int = 16;
     if actions & END_OF_STACK != 0 {
         // SAFETY: the argument is the boundary that `unwind` gave the unwinder.
         unsafe { return_to(boundary.cast()) }
@@ -272,60 +292,23 @@ unsafe extern "C" fn on_caught(_reason: c_int, _exception: *mut c_void) {
     WHY.take();
     if let Some(boundary) = std::ptr::NonNull::new(INNERMOST.get()) {
         // SAFETY: the boundary's frame is further up on this stack and has not been left.
-        unsafe { (*boundary.as_ptr()).is_unwinding = false };
+        unsafe { (*boundary.as_ptr()).state = State::Runs };
     }
 }
 
-/// Whether the calling thread runs the call `wanted`, and can be unwound to its innermost boundary.
-///
-/// # Errors
-///
-/// Why it cannot.
-pub(crate) fn interruptible(
-    calls: &WantedCalls,
-    wanted: u64,
-) -> std::result::Result<(), NotInterruptible> {
-    let innermost = INNERMOST.get();
-    let mut boundary = innermost;
-    // SAFETY: the boundaries of this list are further up on this stack and have not been left.
-    while let Some(UnwindBoundary { call, outer, .. }) = unsafe { boundary.as_ref() } {
-        if *call == wanted {
-            // SAFETY: the list has a first boundary, which is live as the others are.
-            let Some(innermost) = (unsafe { innermost.as_ref() }) else { break };
-            // A posted call has no number, and is not wanted.
-            return match innermost.depth == calls.depth() && innermost.call != 0 {
-                true if !innermost.is_unwinding => Ok(()),
-                true => Err(NotInterruptible::Unwinds),
-                false => Err(NotInterruptible::WithoutBoundary),
-            };
-        }
-        boundary = *outer;
-    }
-    if calls.running() == wanted {
-        return Err(NotInterruptible::WithoutBoundary);
-    }
-    calls.note_absent(wanted);
-    Err(NotInterruptible::NotRunning)
-}
-
-/// Why a call cannot be unwound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotInterruptible {
-    /// It has not begun, or has ended.
-    NotRunning,
-    /// It is being unwound.
-    Unwinds,
-    /// Its linked code was entered without a boundary, or the thread is on the way in or out.
-    WithoutBoundary,
+/// The boundary that this thread has noted last and not left.
+#[cfg(target_arch = "x86_64")]
+fn innermost<'a>() -> Option<&'a UnwindBoundary> {
+    // SAFETY: the boundary's frame is further up on this stack and has not been left.
+    unsafe { INNERMOST.get().as_ref() }
 }
 
 /// # Safety
 ///
 /// The boundary must be this thread's innermost one, and linked code that it entered must be running.
 unsafe fn return_to(boundary: *mut UnwindBoundary) -> ! {
-    let why = WHY.take();
     // SAFETY: the caller vouches for the boundary.
-    unsafe { (*boundary).why = Some(why.unwrap_or_default()) };
+    unsafe { (*boundary).state = State::IsUnwound };
     // SAFETY: as above.
     let stack = unsafe { (*boundary).stack };
     // SAFETY: the frames from here to the boundary belong to linked code, to the unwinder, and to this file, where nothing
@@ -333,18 +316,11 @@ unsafe fn return_to(boundary: *mut UnwindBoundary) -> ! {
     unsafe { farcall_return_to_boundary(stack) }
 }
 
+type OnFrame =
+    unsafe extern "C-unwind" fn(c_int, c_int, u64, *mut c_void, *mut c_void, *mut c_void) -> c_int;
+
 unsafe extern "C-unwind" {
-    fn _Unwind_ForcedUnwind(
-        exception: *mut c_void,
-        stop: unsafe extern "C-unwind" fn(
-            c_int,
-            c_int,
-            u64,
-            *mut c_void,
-            *mut c_void,
-            *mut c_void,
-        ) -> c_int,
-        argument: *mut c_void,
-    ) -> c_int;
+    #[link_name = "_Unwind_ForcedUnwind"]
+    fn force_unwind(exception: *mut c_void, stop: OnFrame, argument: *mut c_void) -> c_int;
     fn pthread_exit(result: *mut c_void) -> !;
 }

@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_void};
 use super::call_sites::{self, CallSite};
 use super::machine::{AtCall, KEPT_COLUMNS};
 use super::places::{self, Place};
+use crate::executor::entry::unwind_boundary::frame::{BoundaryFrame, NoBoundary};
 
 /// The most frames of libraries between linked code and the thread's place.
 const LIBRARY_FRAMES_MAX: usize = 256;
@@ -18,8 +19,8 @@ const FRAMES_MAX: usize = 1 << 18;
 /// How an interrupted thread can leave linked code.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
-    /// Unwinding may begin in the innermost frame, which stands at a call.
-    Unwind,
+    /// Unwinding to the boundary may begin in the innermost frame, which stands at a call.
+    Unwind { boundary: BoundaryFrame },
     /// As if this frame had called. `skipped` functions with cleanups are left without them. Linked code stands at the address.
     From { frame: AtCall, skipped: u64, address: u64 },
     /// When the library returns to linked code: the frame that it returns to, and the address there. `skipped` as above.
@@ -39,6 +40,8 @@ pub(super) enum Obstacle {
     NoUnwindInformation(u64),
     /// Too many frames.
     TooDeep(u64),
+    /// The frame with this address has entered linked code, and no unwinding to it may begin.
+    Boundary(NoBoundary, u64),
 }
 
 /// Where a walk begins.
@@ -84,7 +87,7 @@ struct Walk {
     refuses: bool,
     /// The caller of the outermost frame that cannot be unwound, and the functions with a table that lie above it.
     passable: Option<(AtCall, u64)>,
-    last: (Place, u64),
+    last: (Place, BoundaryFrame),
     obstacle: Option<Obstacle>,
 }
 
@@ -100,7 +103,7 @@ impl Walk {
     fn new(start: Start) -> Self {
         let (linked, passable, obstacle) = (None, None, None);
         let (frames, is_leaf, tables, refuses) = (0, false, 0, false);
-        let last = (Place::Library, 0);
+        let last = (Place::Library, BoundaryFrame { address: 0, stack: 0 });
         Self { start, frames, is_leaf, linked, tables, refuses, passable, last, obstacle }
     }
 
@@ -123,7 +126,7 @@ impl Walk {
             None => self.add_inner(frame, place, address, depth),
             Some(_) => self.add_outer(frame, place, address, is_exact),
         };
-        self.last = (place, address);
+        self.last = (place, BoundaryFrame { address: frame.address(), stack: frame.stack() });
         self.obstacle.is_none()
     }
 
@@ -170,7 +173,7 @@ impl Walk {
         }
         if self.last.0 == Place::Own && self.frames > 1 {
             // The function that has entered linked code has no unwind information, so it is the last frame.
-            return Some(Obstacle::Own(self.last.1));
+            return Some(Obstacle::Own(self.last.1.address));
         }
         if self.refuses {
             self.passable = Some((frame.at_call(), self.tables));
@@ -190,12 +193,14 @@ impl Walk {
         if let Some(obstacle) = self.obstacle {
             return Err(obstacle);
         }
-        if self.last.0 != Place::Own || self.refuses {
-            return Err(Obstacle::NoUnwindInformation(self.last.1));
+        let (place, boundary) = self.last;
+        if place != Place::Own || self.refuses {
+            return Err(Obstacle::NoUnwindInformation(boundary.address));
         }
+        boundary.check().map_err(|why| Obstacle::Boundary(why, boundary.address))?;
         let Some((depth, Linked { address, frame })) = self.linked else {
             // Nothing but the frame that has entered linked code.
-            return Ok(Way::Unwind);
+            return Ok(Way::Unwind { boundary });
         };
         let is_interrupted = matches!(self.start, Start::Interrupted(_));
         let in_library = depth > 0 && !(self.is_leaf && depth == 1);
@@ -206,7 +211,7 @@ impl Walk {
             }
             Some((frame, skipped)) => Way::From { frame, skipped, address },
             None if is_interrupted => Way::From { frame, skipped: 0, address },
-            None => Way::Unwind,
+            None => Way::Unwind { boundary },
         })
     }
 }

@@ -7,7 +7,6 @@ use super::frames::{self, Start, Way};
 use super::machine::AtCall;
 use super::obstacles;
 use crate::error::Interruption;
-use crate::executor::entry::unwind_boundary;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 
 std::arch::global_asm!(
@@ -87,17 +86,17 @@ pub(super) fn note(address: u64, skipped: u64) {
 unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
     let Some(served) = ServedCalls::of_thread() else { return std::ptr::null() };
     // A child that the call has forked returns to its copy of the stub.
-    if !served.is_here() || obstacles::check_call(served).is_err() {
+    if !served.is_here() || !obstacles::is_wanted(served) {
         return std::ptr::null();
     }
     IS_LEAVING.set(true);
     let way = frames::way_out(Start::AtCall(stack));
     IS_LEAVING.set(false);
     match way {
-        Ok(Way::Unwind) => {
+        Ok(Way::Unwind { boundary }) => {
             let (address, skipped) = LEFT.get();
             let told = Interruption::at(address, skipped, served.threads_started());
-            unwind_boundary::unwind(told.to_string());
+            boundary.unwind(told.to_string());
         }
         // The handler has decided that they may be skipped.
         Ok(Way::From { frame, skipped, .. }) => {

@@ -1,8 +1,8 @@
 //! The obstacles to interrupting a call: which there are, and how the controller is told.
 
 use super::frames::Obstacle;
+use crate::executor::entry::unwind_boundary::frame::NoBoundary;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
-use crate::executor::entry::unwind_boundary::{self, NotInterruptible};
 
 /// The looks at a thread before it leaves a function without its cleanups at any instruction.
 pub(super) const LOOKS_AT_INSTRUCTION: u64 = 8;
@@ -15,21 +15,16 @@ pub(super) fn may_skip(served: &ServedCalls, skipped: u64, looks: u64) -> bool {
     skipped == 0 || served.calls().samples() > looks
 }
 
-/// Whether the call that the thread runs is to end, and can be unwound.
-///
-/// # Errors
-///
-/// Why not.
-pub(super) fn check_call(served: &ServedCalls) -> std::result::Result<(), NotInterruptible> {
-    let wanted = served.calls().wanted().ok_or(NotInterruptible::Unwinds)?;
-    unwind_boundary::interruptible(served.calls(), wanted)
+/// True if the thread runs a call that is to end.
+pub(super) fn is_wanted(served: &ServedCalls) -> bool {
+    served.calls().wanted().is_some_and(|wanted| served.runs_within(wanted))
 }
 
 const OWN: u64 = 1;
 const UNWINDER: u64 = 2;
 const NO_UNWIND_INFORMATION: u64 = 3;
 const TOO_DEEP: u64 = 4;
-pub(super) const ENTERED_OTHERWISE: u64 = 5;
+const ENTERED_OTHERWISE: u64 = 5;
 pub(super) const IN_LIBRARY: u64 = 6;
 
 /// Notes what is in the way, for the controller.
@@ -37,8 +32,9 @@ pub(super) fn note(served: &ServedCalls, obstacle: Obstacle) {
     let (code, address) = match obstacle {
         Obstacle::Own(address) => (OWN, address),
         Obstacle::Unwinder(address) => (UNWINDER, address),
-        // It was noted before.
-        Obstacle::Returns(_) => return,
+        // It was noted before, or the call ends soon.
+        Obstacle::Returns(_) | Obstacle::Boundary(NoBoundary::IsUnwinding, _) => return,
+        Obstacle::Boundary(NoBoundary::OtherEntry, address) => (ENTERED_OTHERWISE, address),
         Obstacle::NoUnwindInformation(address) => (NO_UNWIND_INFORMATION, address),
         Obstacle::TooDeep(address) => (TOO_DEEP, address),
     };

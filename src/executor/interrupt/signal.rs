@@ -14,7 +14,6 @@ use super::leave::{self, farcall_leave};
 use super::machine::Interrupted;
 use super::{obstacles, return_stubs};
 use crate::error::{Error, Result};
-use crate::executor::entry::unwind_boundary::NotInterruptible;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::process::eh_frame;
 use crate::sync::Ordering;
@@ -63,13 +62,8 @@ extern "C" fn on_signal(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
 
 /// Looks at the interrupted thread, and makes it leave its call if it can.
 fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
-    match obstacles::check_call(served) {
-        Ok(()) => {}
-        Err(NotInterruptible::NotRunning | NotInterruptible::Unwinds) => return,
-        Err(NotInterruptible::WithoutBoundary) => {
-            served.note_obstacle(obstacles::ENTERED_OTHERWISE, thread.program_counter());
-            return;
-        }
+    if !obstacles::is_wanted(served) {
+        return;
     }
     served.calls().count_sample();
     if leave::is_leaving() || !eh_frame::is_prepared() {

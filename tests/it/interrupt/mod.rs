@@ -12,8 +12,10 @@ mod many;
 mod nested;
 mod programs;
 mod refused;
+mod wrappers;
 
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use farcall::controller::{CallOptions, Executor, Library, OnDeadline, RestartPolicy};
@@ -25,6 +27,9 @@ use crate::testkit::launch;
 
 /// Far more than an interrupt takes.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// The pause between two requests.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// An executor with objects of `tests/sources/interrupt`.
 struct Session {
@@ -72,6 +77,18 @@ impl Session {
     fn ended(&self, function: &str, options: &CallOptions<'_>) -> Error {
         let function = self.library.function::<extern "C" fn()>(function).bind().expect("linked");
         function.call_with(options, ()).expect_err("it has no end")
+    }
+
+    /// What `call` returns, while another thread interrupts all calls again and again.
+    fn interrupt_all_until<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
+        thread::scope(|scope| {
+            let caller = scope.spawn(call);
+            while !caller.is_finished() {
+                self.executor.interrupt_all(GRACE).expect("sent");
+                thread::sleep(PAUSE);
+            }
+            caller.join().expect("no panic")
+        })
     }
 
     /// Interrupts a function after a moment.

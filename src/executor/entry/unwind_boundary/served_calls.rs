@@ -15,6 +15,14 @@ use crate::sys::asymmetric_fence::heavy_fence;
 thread_local! {
     /// The calls that this thread serves; null if it serves none.
     static SERVED: Cell<*const ServedCalls> = const { Cell::new(std::ptr::null()) };
+    /// The innermost call of this thread that waits for the controller; null if none does.
+    static WAITING: Cell<*const Waiting> = const { Cell::new(std::ptr::null()) };
+}
+
+/// A call that waits for the controller, in which further calls may be nested.
+struct Waiting {
+    number: u64,
+    outer: *const Self,
 }
 
 /// The calls that one thread serves, and the requests to interrupt some of them.
@@ -64,6 +72,33 @@ impl ServedCalls {
         let served = SERVED.get();
         // SAFETY: it is null, or `serve` further up on this stack borrows the value.
         unsafe { served.as_ref() }
+    }
+
+    /// Runs `wait`, during which the call that this thread runs waits for the controller.
+    pub(crate) fn while_waiting<R>(wait: impl FnOnce() -> R) -> R {
+        let number = Self::of_thread().map_or(0, |served| served.calls.running());
+        let waiting = Waiting { number, outer: WAITING.get() };
+        WAITING.set(&raw const waiting);
+        let outcome = wait();
+        WAITING.set(waiting.outer);
+        outcome
+    }
+
+    /// True while the calling thread, which serves these calls, runs the call `wanted` or one that is nested in it. A posted call has no
+    /// number, and is not wanted.
+    pub(crate) fn runs_within(&self, wanted: u64) -> bool {
+        let running = self.calls.running();
+        let mut waiting = WAITING.get();
+        let mut is_under_way = running == wanted;
+        // SAFETY: the calls of this list are further up on this stack and have not returned.
+        while let Some(Waiting { number, outer }) = unsafe { waiting.as_ref() } {
+            is_under_way |= *number == wanted;
+            waiting = *outer;
+        }
+        if !is_under_way {
+            self.calls.note_absent(wanted);
+        }
+        is_under_way && running != 0
     }
 
     /// The same, if they are the calls of the lane with these counters. A call of a pipeline may call back on a lane of its own.
