@@ -4,6 +4,7 @@
 
 mod closing;
 mod conformance;
+mod eager;
 mod interrupted;
 mod nonsense;
 mod ways;

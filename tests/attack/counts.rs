@@ -88,6 +88,13 @@ impl Counts {
     }
 }
 
+/// The memory of this process that is resident and its own.
+pub(crate) fn resident_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let size = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    size.and_then(|size| size.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
+}
+
 fn entries(folder: &str) -> usize {
     fs::read_dir(folder).into_iter().flatten().count()
 }

@@ -13,6 +13,7 @@ mod counts;
 mod faults;
 mod filter;
 mod hosts;
+mod interrupts;
 mod random;
 mod session;
 mod sources;

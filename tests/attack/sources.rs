@@ -12,12 +12,13 @@ enum Form {
     Program,
 }
 
-const SOURCES: [(&str, Form); 13] = [
+const SOURCES: [(&str, Form); 14] = [
     ("confined", Form::Object),
     ("processes", Form::Object),
     ("shared", Form::Object),
     ("sockets", Form::Object),
     ("ends", Form::Object),
+    ("fights", Form::Object),
     ("traced", Form::Object),
     ("limits", Form::Object),
     ("resolver", Form::Object),
@@ -51,6 +52,7 @@ fn made(name: &str, form: Form) -> PathBuf {
     let build = if form == Form::Library { LIBRARY } else { PLAIN };
     // One source is made into both.
     let source = folder.join(name.trim_end_matches("_object")).with_extension("c");
+    let source = if source.exists() { source } else { source.with_extension("cpp") };
     let object = corpus::compile(&source, build);
     match form {
         Form::Object => object,

@@ -19,6 +19,8 @@ pub(in crate::controller) struct Overdue<'a> {
     /// Kills the process; the error says why.
     kill: &'a dyn Fn(&Error),
     stage: Cell<Stage>,
+    /// The lane about which the executor was asked.
+    asked: Cell<Option<u64>>,
     /// The error of the watch that has ended the call.
     why: RefCell<Option<Error>>,
     /// Why the call could not be interrupted.
@@ -42,7 +44,8 @@ impl<'a> Overdue<'a> {
         kill: &'a dyn Fn(&Error),
     ) -> Self {
         let (why, obstacle) = (RefCell::default(), RefCell::default());
-        Self { options, deadline, opener, kill, stage: Cell::new(Stage::Runs), why, obstacle }
+        let (stage, asked) = (Cell::new(Stage::Runs), Cell::default());
+        Self { options, deadline, opener, kill, stage, asked, why, obstacle }
     }
 
     /// Makes `call`, whose wait this looks after.
@@ -55,6 +58,9 @@ impl<'a> Overdue<'a> {
         // A call with a watch is not abandoned, so it needs no other lane.
         let bound = self.options.watch.map_or(self.deadline, |_| Deadline::SESSION_END);
         let outcome = call(watch.until(bound));
+        if let Some(lane) = self.asked.take() {
+            self.opener.forget_interrupt(lane);
+        }
         if let Some(why) = self.why.take() {
             return Err(why);
         }
@@ -107,6 +113,7 @@ impl<'a> Overdue<'a> {
             OnDeadline::Abandon => self.give_up(false),
             OnDeadline::Interrupt | OnDeadline::InterruptOrKill => {
                 let grace = self.options.grace_time();
+                self.asked.set(Some(number.lane));
                 if let Err(error) = self.opener.interrupt(number, grace) {
                     self.obstacle.replace(Some(error.to_string()));
                     return self.give_up(self.options.on_deadline == OnDeadline::InterruptOrKill);

@@ -14,6 +14,7 @@ use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::controller_call::CallController;
 use crate::executor::entry::raw_session::RawSession;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::interrupt;
 use crate::origin::forked;
 use crate::session::SessionHandle;
 use crate::transport::Transport;
@@ -24,6 +25,11 @@ pub(crate) enum CurrentSession {}
 impl CallController for CurrentSession {
     fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
         call(tag, args)
+    }
+
+    #[inline]
+    fn is_interrupted(address: u64, stack: u64) -> bool {
+        interrupt::is_due(address, stack)
     }
 
     fn call_async(

@@ -14,6 +14,10 @@ pub(crate) trait CallController {
     /// Calls the controller's handler with this tag, and waits for its result.
     fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer>;
 
+    /// True if the thread's call is to end instead of going on at `address`, behind a call of the controller. `stack` is the stack
+    /// pointer there.
+    fn is_interrupted(address: u64, stack: u64) -> bool;
+
     /// Calls the handler with this tag without waiting. `on_result` runs exactly once, on any thread, perhaps before
     /// this returns; the error is the text of an out-of-band error.
     fn call_async(

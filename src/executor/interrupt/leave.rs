@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use super::frames::{self, Start, Way};
+use super::frames::{self, Obstacle, Start, Way};
 use super::machine::AtCall;
 use super::obstacles;
 use crate::error::Interruption;
@@ -81,6 +81,40 @@ pub(super) fn note(address: u64, skipped: u64) {
     LEFT.set((address, skipped));
 }
 
+/// Whether the call is to end that has called this library, and is about to go on at `address` with the stack pointer `stack`. Then
+/// [`farcall_leave`] comes next. A call that asks the host again and again is hardly ever seen in linked code.
+#[inline]
+pub(crate) fn is_due(address: u64, stack: u64) -> bool {
+    let served = ServedCalls::of_thread().filter(|served| served.calls().wanted().is_some());
+    served.is_some_and(|served| can_leave(served, address, stack))
+}
+
+#[cold]
+fn can_leave(served: &ServedCalls, address: u64, stack: u64) -> bool {
+    if !served.is_here() || !obstacles::is_wanted(served) {
+        return false;
+    }
+    match way_out(stack) {
+        Ok(Way::Unwind { .. }) => {}
+        Ok(Way::From { skipped, .. })
+            if obstacles::may_skip(served, skipped, obstacles::LOOKS_AT_CALL) => {}
+        Ok(_) => return false,
+        Err(obstacle) => {
+            obstacles::note(served, obstacle);
+            return false;
+        }
+    }
+    note(address, 0);
+    true
+}
+
+fn way_out(stack: u64) -> Result<Way, Obstacle> {
+    IS_LEAVING.set(true);
+    let way = frames::way_out(Start::AtCall(stack));
+    IS_LEAVING.set(false);
+    way
+}
+
 /// Unwinds the call of the thread, whose innermost frame has this stack pointer when this call has returned. Returns null if the call is
 /// not to end any more, or cannot be left from here. Otherwise returns the frame from which it can be left.
 unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
@@ -89,10 +123,7 @@ unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
     if !served.is_here() || !obstacles::is_wanted(served) {
         return std::ptr::null();
     }
-    IS_LEAVING.set(true);
-    let way = frames::way_out(Start::AtCall(stack));
-    IS_LEAVING.set(false);
-    match way {
+    match way_out(stack) {
         Ok(Way::Unwind { boundary }) => {
             let (address, skipped) = LEFT.get();
             let told = Interruption::at(address, skipped, served.threads_started());

@@ -77,6 +77,13 @@ impl<'a> Interrupted<'a> {
         self.register(REG_RIP)
     }
 
+    /// The bytes that the program's stack for signal handlers has left below `here`, if `here` lies in that stack.
+    pub(super) fn handler_stack_left(&self, here: u64) -> Option<u64> {
+        let stack = &self.0.uc_stack;
+        let start = stack.ss_sp.expose_provenance() as u64;
+        here.checked_sub(start).filter(|left| *left < stack.ss_size as u64)
+    }
+
     /// Makes the thread go on at `function`, as if the frame had called it.
     pub(super) fn call_from(&mut self, frame: &AtCall, function: u64) {
         for (register, value) in KEPT_REGISTERS.into_iter().zip(frame.kept) {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | linked code | lets it leave as if its caller had called [`leave`] |
 //! | a library that linked code has called | makes the library return to [`leave`], and a blocking system call fail with `EINTR` |
-//! | this library | does nothing; the acceptor signals again soon |
+//! | this library | does nothing; the acceptor signals again soon. When a handler of the host has returned, the call leaves by itself |
 //!
 //! [`leave`] then unwinds the call to its boundary (`entry::unwind_boundary`). So unwinding begins outside of the handler, at a call of
 //! linked code, where compilers promise cleanups.
@@ -35,5 +35,9 @@ mod return_stubs;
 #[cfg_attr(not(target_arch = "x86_64"), path = "no_signal.rs")]
 mod signal;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use leave::is_due;
 pub(crate) use places::{add_linked, prepare};
 pub(crate) use request::Requests;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use signal::is_due;

@@ -26,14 +26,18 @@ const NO_UNWIND_INFORMATION: u64 = 3;
 const TOO_DEEP: u64 = 4;
 const ENTERED_OTHERWISE: u64 = 5;
 pub(super) const IN_LIBRARY: u64 = 6;
+const UNWINDS: u64 = 7;
+/// With the bytes in place of an address.
+pub(super) const SMALL_STACK: u64 = 8;
 
 /// Notes what is in the way, for the controller.
 pub(super) fn note(served: &ServedCalls, obstacle: Obstacle) {
     let (code, address) = match obstacle {
         Obstacle::Own(address) => (OWN, address),
         Obstacle::Unwinder(address) => (UNWINDER, address),
-        // It was noted before, or the call ends soon.
-        Obstacle::Returns(_) | Obstacle::Boundary(NoBoundary::IsUnwinding, _) => return,
+        // It was noted before.
+        Obstacle::Returns(_) => return,
+        Obstacle::Boundary(NoBoundary::IsUnwinding, address) => (UNWINDS, address),
         Obstacle::Boundary(NoBoundary::OtherEntry, address) => (ENTERED_OTHERWISE, address),
         Obstacle::NoUnwindInformation(address) => (NO_UNWIND_INFORMATION, address),
         Obstacle::TooDeep(address) => (TOO_DEEP, address),
@@ -52,6 +56,10 @@ pub(super) fn told(served: &ServedCalls) -> String {
         TOO_DEEP => format!("too many functions are nested, at {at}"),
         ENTERED_OTHERWISE => {
             "its function was called by a way that cannot be interrupted".to_owned()
+        }
+        UNWINDS => "it is being unwound, and its cleanups do not end".to_owned(),
+        SMALL_STACK => {
+            format!("the stack for signal handlers, which it has set, has {address} bytes left")
         }
         IN_LIBRARY => format!("the library at {at} does not return"),
         _ => "its thread blocks SIGURG, or handles it itself".to_owned(),

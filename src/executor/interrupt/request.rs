@@ -104,6 +104,7 @@ impl Requests {
             return Ok(());
         }
         signal::install(&served).map_err(|error| error.to_string())?;
+        served.note_obstacle(0, 0);
         served.calls().want(call);
         let next = Instant::now();
         // The controller's time began before, and it wants to know.

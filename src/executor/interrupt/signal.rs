@@ -21,6 +21,9 @@ use crate::sync::Ordering;
 /// The signal.
 pub(super) const SIGNAL: c_int = libc::SIGURG;
 
+/// More bytes than the unwinder needs of the stack for signal handlers. Linked code may have set one, with its variables below.
+const STACK_BYTES_MIN: u64 = 16 << 10;
+
 /// Installs the handler, and what it needs to interrupt the thread that serves these calls.
 ///
 /// # Errors
@@ -66,6 +69,11 @@ fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
         return;
     }
     served.calls().count_sample();
+    let here = (&raw const *thread).expose_provenance() as u64;
+    if let Some(left) = thread.handler_stack_left(here).filter(|left| *left < STACK_BYTES_MIN) {
+        served.note_obstacle(obstacles::SMALL_STACK, left);
+        return;
+    }
     if leave::is_leaving() || !eh_frame::is_prepared() {
         return;
     }

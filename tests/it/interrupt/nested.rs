@@ -80,3 +80,24 @@ fn an_outer_call_ends_behind_the_handler_that_made_it_late() {
     }
     assert_eq!(session.pid(), before);
 }
+
+/// Its thread is in linked code for nanoseconds at a time, so no signal finds it there.
+#[test]
+fn a_call_that_asks_the_host_without_end_ends_behind_an_answer() {
+    let session = Session::start("loops.c");
+    let ask = |question: i64| -> i64 {
+        std::thread::sleep(Duration::from_millis(1));
+        question + 1
+    };
+    session.library.define_handler("ask", ask).expect("defined");
+    session.add("nested.c", PLAIN);
+    let before = session.pid();
+    for time in 1..10 {
+        let error = session.ended("ask_without_end", &options(50).grace(Duration::from_secs(2)));
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+        let place = error.interruption().and_then(|told| told.location.clone());
+        assert!(place.is_some_and(|place| place.starts_with("ask_without_end+")), "{error}");
+        assert_eq!(session.number("count"), time);
+    }
+    assert_eq!(session.pid(), before);
+}

@@ -57,8 +57,12 @@ static __attribute__((noipa)) void prints() {
 
 static char *from, *to;
 
+#ifndef COPY_BYTES
+#define COPY_BYTES (256 << 20)
+#endif
+
 static __attribute__((noipa)) void copies() {
-    const size_t size = 256 << 20;
+    const size_t size = COPY_BYTES;
     if (!from) from = static_cast<char *>(malloc(size));
     if (!to) to = static_cast<char *>(malloc(size));
     for (;;) {

@@ -10,3 +10,9 @@ long outer(long question) {
 }
 
 long outer_calls(void) { return calls; }
+
+/* Is hardly ever outside of the host. */
+void ask_without_end(void) {
+    for (;;)
+        calls = ask(calls);
+}

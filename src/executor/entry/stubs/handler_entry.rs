@@ -70,12 +70,23 @@ unsafe extern "C-unwind" fn call_handler<C: CallController>() {
         "movq xmm0, rax",
         "leave",
         ".cfi_def_cfa rsp, 8",
+        "test rdx, rdx",
+        // `interrupt` defines it.
+        "jnz farcall_leave",
         "ret",
         ".cfi_endproc",
         bytes = const size_of::<Registers>(),
         floats = const std::mem::offset_of!(Registers, floats),
         serve = sym serve::<C>,
     )
+}
+
+/// The answer of a handler, in the two registers of results.
+#[repr(C)]
+struct Answer {
+    word: u64,
+    /// Not 0 if the call was interrupted meanwhile, and ends here.
+    ends: u64,
 }
 
 const _: () = assert!(size_of::<Registers>().is_multiple_of(16), "the stack stays aligned");
@@ -89,7 +100,7 @@ unsafe extern "C-unwind" fn serve<C: CallController>(
     constants: *const u8,
     registers: *const Registers,
     stack: *const u64,
-) -> u64 {
+) -> Answer {
     // SAFETY: the stub is linked with its constants, which start with a head.
     let head = Head::read(unsafe { &*constants.cast::<[u8; HEAD_BYTES]>() });
     // SAFETY: `call_handler` has stored them in its frame.
@@ -97,8 +108,8 @@ unsafe extern "C-unwind" fn serve<C: CallController>(
     let mut source = Source { registers, integers: 0, floats: 0, stack };
     let answer = source.bytes(&head).and_then(|call| answer::<C>(head.tag, call.as_ref()));
     let error = match (answer, head.status) {
-        (Ok(word), _) => return word,
-        (Err(_), Some(status)) => return status,
+        // SAFETY: `call_handler` has passed the stack.
+        (Ok(word), _) | (Err(_), Some(word)) => return unsafe { Answer::of::<C>(word, stack) },
         (Err(error), None) => error,
     };
     // SAFETY: the constants have the name behind the head, and it ends with NUL.
@@ -108,6 +119,18 @@ unsafe extern "C-unwind" fn serve<C: CallController>(
     let why = format!("{}: {error}", name.to_string_lossy());
     drop(error);
     unwind_boundary::unwind(why)
+}
+
+impl Answer {
+    /// # Safety
+    ///
+    /// The pointer must come from `call_handler`, as its third argument.
+    unsafe fn of<C: CallController>(word: u64, stack: *const u64) -> Self {
+        // SAFETY: the return address lies in front of what the caller has on its stack.
+        let address = unsafe { *stack.wrapping_sub(1) };
+        let ends = C::is_interrupted(address, stack.expose_provenance() as u64);
+        Self { word, ends: u64::from(ends) }
+    }
 }
 
 fn answer<C: CallController>(tag: u64, call: &[u8]) -> Result<u64> {
