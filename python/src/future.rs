@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use farcall::controller::Function;
 use farcall::controller::calls::PendingCall;
@@ -68,10 +69,18 @@ pub(crate) struct Pending(Weak<Task>);
 
 #[pymethods]
 impl Pending {
-    /// Gives the call up: its executor is killed, so that later calls do not wait for it. Does nothing when it has ended.
+    /// Cancels the call. If it runs on, its executor is killed later. Does nothing when it has ended.
     fn give_up(&self, py: Python<'_>) {
-        let call = || self.0.upgrade()?.call.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(call()));
+        py.detach(|| {
+            let Some(task) = self.0.upgrade() else { return };
+            let place = task.call.lock().unwrap_or_else(PoisonError::into_inner);
+            // The task keeps what the call uses until the call has ended.
+            let is_asked = place.as_ref().is_none_or(|call| call.cancel().is_ok());
+            drop(place);
+            if !is_asked || !end_later(Arc::downgrade(&task)) {
+                task.end();
+            }
+        });
     }
 }
 
@@ -94,6 +103,12 @@ impl Task {
         if let Some(call) = call {
             self.finish(call.wait());
         }
+    }
+
+    /// Ends the call if it runs. Its executor is killed if the call cannot be interrupted.
+    fn end(&self) {
+        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(call.map(|call| call.wait_timeout(Duration::ZERO)));
     }
 
     fn finish(&self, outcome: Result<Value>) {
@@ -131,6 +146,34 @@ impl Wake for Task {
             let _ = queue.lock().unwrap_or_else(PoisonError::into_inner).send(self);
         }
     }
+}
+
+/// How long a cancelled call may take to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Ends the call of a task that does not end by itself. False when no thread can be started for that.
+fn end_later(task: Weak<Task>) -> bool {
+    /// A task, and when its call was cancelled.
+    type Cancelled = (Instant, Weak<Task>);
+    static QUEUE: Mutex<Option<Sender<Cancelled>>> = Mutex::new(None);
+    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+    if queue.is_none() {
+        let (sender, tasks) = channel::<Cancelled>();
+        let end = move || {
+            for (asked, task) in tasks {
+                std::thread::sleep(GRACE.saturating_sub(asked.elapsed()));
+                if let Some(task) = task.upgrade() {
+                    task.end();
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("farcall-cancels".to_owned());
+        // The thread runs until the process ends.
+        if thread.spawn(end).is_ok() {
+            *queue = Some(sender);
+        }
+    }
+    queue.as_ref().is_some_and(|queue| queue.send((Instant::now(), task)).is_ok())
 }
 
 /// Where tasks go whose results have arrived.

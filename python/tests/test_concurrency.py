@@ -70,7 +70,7 @@ def endless(library):
 
 
 def test_a_cancelled_call_does_not_block_later_ones(library):
-    """P8: its process ends with it."""
+    """P8."""
     add = library["add"]
     for submit in endless(library):
         future = submit()

@@ -1,5 +1,6 @@
 """Ctrl-C, a timeout and `interrupt_all` end a call. Its process lives on, with its variables."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -173,3 +174,59 @@ def test_a_terminal_interrupts_all_processes_of_a_group():
     assert word == "interrupted" and int(number) > 3, "the call has counted on from 2"
     program.stdin.close()
     assert program.wait(10) == 0
+
+
+def test_a_cancelled_await_interrupts_the_call_and_variables_stay(executor):
+    library = executor.compile_c(COUNTS)
+    count, counted, before = library["count"], library["counted"], executor.pids
+
+    async def main():
+        for calls in range(1, 20):
+
+            async def awaits():
+                await count.submit()
+
+            task = asyncio.create_task(awaits())
+            while counted() < calls:
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await library["counted"].submit() == calls
+
+    asyncio.run(main())
+    assert (executor.pids, counted()) == (before, 19)
+
+
+def test_a_call_that_is_cancelled_while_it_waits_never_begins(executor):
+    library = executor.compile_c(COUNTS)
+    count, counted, before = library["count"], library["counted"], executor.pids
+    running = count.submit()
+    while counted() < 1:
+        time.sleep(0.001)
+    waiting = [count.submit() for _ in range(20)]
+    last = counted.submit()
+    assert all(future.cancel() for future in waiting) and running.cancel()
+    assert last.result(30) == 1
+    assert (executor.pids, counted()) == (before, 1)
+
+
+def test_a_cancelled_call_that_runs_on_costs_its_process(executor):
+    source = """
+    #include <pthread.h>
+    #include <signal.h>
+    static volatile long turns;
+    void deaf(void) { sigset_t all; sigfillset(&all); pthread_sigmask(SIG_BLOCK, &all, 0); for (;;) turns++; }
+    long so_far(void) { return turns; }
+    """
+    library = executor.compile_c(source)
+    before = executor.pids
+    future = library["deaf"].submit()
+    while library["so_far"]() == 0:
+        time.sleep(0.001)
+    assert future.cancel()
+    ends = time.monotonic() + 30
+    while executor.pids == before:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    assert library["so_far"]() == 0

@@ -1298,6 +1298,11 @@ farcall_error *FARCALL_NULLABLE farcall_function_submit(farcall_function *functi
     farcall_on_result on_result,
     void *FARCALL_NULLABLE context);
 
+// As farcall_pipeline_cancel, for calls of the function's pipeline.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_cancel(
+    farcall_function *function,
+    void *FARCALL_NULLABLE context);
+
 // Stores the address of a function in the present process.
 //
 // address must be writable.
@@ -1460,6 +1465,13 @@ farcall_error *FARCALL_NULLABLE farcall_pipeline_submit(farcall_pipeline *pipeli
     farcall_on_complete on_complete,
     void *FARCALL_NULLABLE context);
 
+// Cancels the calls of a pipeline that were submitted with this context, from any thread, and does not wait for their ends. A call that
+// runs is interrupted, and its process lives on; a call that waits does not begin. Both complete with FARCALL_INTERRUPTED. Calls that have
+// ended, and other calls, are left alone. The context is compared, and not used.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_pipeline_cancel(farcall_pipeline *pipeline,
+    void *FARCALL_NULLABLE context);
+
 // Receives the results that have come, without waiting, and completes their calls on this thread. Stores how many completed. Any
 // thread may poll. FARCALL_INVALID if the pipeline is not polled.
 //
@@ -1468,7 +1480,7 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_poll(farcall_pipeline *pipeline,
     size_t *completed);
 
-// Closes a pipeline. Calls without an outcome run on in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
+// Closes a pipeline. Calls without an outcome are cancelled in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
 // before this function returns. May be NULL: pipeline.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_close(farcall_pipeline *FARCALL_NULLABLE pipeline);

@@ -589,6 +589,29 @@ static void functions(void) {
         usleep(100);
     }
     CHECK(outcome.sum == 700 && atomic_load(&outcome.done) == 100);
+    /* Cancelled: a call that runs is interrupted, a call that waits never begins, and the others run. */
+    farcall_function *stay = function_of(library, "void stay(void)"), *stay_over = NULL;
+    MUST(farcall_function_over(stay, pipeline, &stay_over));
+    int calls = result_of(library, "int next(void)");
+    struct outcome runs = {0, 0, FARCALL_OK}, waits = {0, 0, FARCALL_OK}, last = {0, 0, FARCALL_OK};
+    MUST(farcall_function_submit(stay_over, NULL, 0, on_result, &runs));
+    MUST(farcall_function_submit(stay_over, NULL, 0, on_result, &waits));
+    MUST(farcall_function_submit(over, two, 2, on_result, &last));
+    while (result_of(library, "int next(void)") == calls + 1)
+        calls++;
+    FAILS(farcall_function_cancel(add, &last), FARCALL_INVALID);
+    MUST(farcall_pipeline_cancel(pipeline, &outcome));
+    MUST(farcall_function_cancel(over, &waits));
+    MUST(farcall_pipeline_cancel(pipeline, &runs));
+    MUST(farcall_pipeline_cancel(pipeline, &runs));
+    all = 0;
+    for (int turn = 0; all < 3; turn++, all += count) {
+        CHECK(turn < 200000);
+        MUST(farcall_pipeline_poll(pipeline, &count));
+        usleep(100);
+    }
+    CHECK(runs.code == FARCALL_INTERRUPTED && waits.code == FARCALL_INTERRUPTED && last.code == FARCALL_OK && last.sum == 7);
+    CHECK(result_of(library, "int next(void)") == calls + 3);
     farcall_function *hang = function_of(library, "int hang(int)"), *hang_over = NULL;
     farcall_value yes = {FARCALL_I32, {.i32 = 1}};
     MUST(farcall_function_over(hang, pipeline, &hang_over));

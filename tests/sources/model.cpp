@@ -3,6 +3,10 @@
 //     model FIRST SECOND FIXED CALLER ARCHIVE
 #include "checked.hpp"
 
+#if defined __GNUC__ && !defined __clang__
+// Of its own <stop_token>.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -261,6 +265,38 @@ static void functions() {
         all += MUST(pipeline.poll());
         std::this_thread::sleep_for(100us);
     }
+#ifdef __cpp_lib_jthread
+    auto stay = MUST(library.function<void()>("stay"));
+    auto stays = MUST(stay.over(pipeline));
+    std::stop_source source, other;
+    int interrupted = 0, ended = 0;
+    auto count = [&](auto outcome) {
+        interrupted += !outcome && outcome.failure().code() == FARCALL_INTERRUPTED;
+        ended++;
+    };
+    source.request_stop();
+    MUST_DO(stays.submit(source.get_token(), count)); // stopped before
+    source = std::stop_source();
+    MUST_DO(stays.submit(source.get_token(), count));
+    MUST_DO(over.submit(source.get_token(), count, 3, 4));
+    MUST_DO(over.submit(other.get_token(), count, 3, 4));
+    std::thread stops([&] { source.request_stop(); });
+    int turn = 0;
+    while (ended < 4) {
+        CHECK(turn++ < 200000);
+        MUST(pipeline.poll());
+        std::this_thread::sleep_for(100us);
+    }
+    stops.join();
+    CHECK(interrupted >= 2 && other.request_stop());
+    source = std::stop_source();
+    std::thread later([&] { source.request_stop(); });
+    auto stoppable = farcall::call_options().stop(source.get_token()).grace(10s);
+    auto stopped = FAILED(stay.call_with(stoppable));
+    CHECK(std::string(stopped.what()).find("was stopped") != std::string::npos);
+    later.join();
+    CHECK(MUST(process.pid()) == MUST(MUST(executor.process()).pid()));
+#endif
     CHECK(sum == 700 && FAILED(add.submit([](farcall::result<long>) {}, 1, 2)).code() == FARCALL_INVALID);
     auto region = MUST(farcall::region::create(4096));
     MUST_DO(executor.attach(region));

@@ -23,9 +23,10 @@ class _CanBeGivenUp(Protocol):
 class Future(_Base):
     """The result of a submitted call. It can be awaited in asyncio, too.
 
-    ``cancel`` gives the call up. A call that has begun ends with its process then: other calls under way in it fail, and later
-    calls run in the next process. A call that was submitted with a timeout, or with functions of Python, is interrupted, and
-    its process lives on. ``cancel`` waits for that: 50 ms at most on a machine with a free CPU. ``asyncio.wait_for`` and Ctrl-C in ``result`` cancel. Functions
+    ``cancel`` interrupts a call that runs, and its process lives on with its variables. A call that waits for its turn never
+    begins. A call that cannot be interrupted within 2 s costs its process. ``asyncio.wait_for``, the cancel of an asyncio task
+    that awaits the future, and Ctrl-C in ``result`` cancel. For a call that was submitted with a timeout, or with functions of
+    Python, ``cancel`` waits until it has ended: 50 ms at most on a machine with a free CPU. Functions
     given to ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
 
     >>> import asyncio, farcall

@@ -18,6 +18,10 @@
 #include <utility>
 #include <vector>
 
+#if __has_include(<stop_token>)
+#include <stop_token>
+#endif
+
 namespace farcall {
 inline namespace FARCALL_KIND {
 
@@ -39,6 +43,18 @@ class call_options {
         look_ = std::move(goes_on);
         return *this;
     }
+
+#ifdef __cpp_lib_jthread
+    // The call is interrupted when a stop is requested: a watch that looks each 10 ms.
+    call_options &stop(std::stop_token token) {
+        auto goes_on = [token]() -> std::optional<std::string> {
+            if (token.stop_requested())
+                return "the call was stopped";
+            return std::nullopt;
+        };
+        return watch(std::chrono::milliseconds(10), goes_on);
+    }
+#endif
 
     // What happens to a call that is late, or that the watch ends.
     call_options &on_deadline(farcall_on_deadline choice) {
@@ -83,6 +99,50 @@ class call_options {
     look look_;
 };
 
+#ifdef __cpp_lib_jthread
+namespace detail {
+
+// A completion, and what cancels its call when a stop is requested.
+template <class Completion, class Handle, farcall_error *(*cancel)(Handle *, void *)>
+struct stoppable {
+    struct stops {
+        stoppable *call;
+        void operator()() const { call->end(); }
+    };
+
+    Completion on_complete;
+    Handle *handle;
+    // Until the call completes.
+    std::shared_ptr<stoppable> self;
+    std::optional<std::stop_callback<stops>> callback;
+
+    void end() { farcall_error_consume(cancel(handle, this)); }
+
+    // Submits the call. The context of the submission is this.
+    template <class Submit>
+    static outcome<void> submit(std::stop_token token, Completion on_complete, Handle *handle, Submit submit) {
+        auto call = std::make_shared<stoppable>();
+        call->on_complete = std::move(on_complete);
+        call->handle = handle;
+        call->self = call;
+        call->callback.emplace(token, stops{call.get()});
+        farcall_error *failure = submit(call.get());
+        if (failure != nullptr)
+            taken(call.get());
+        else if (token.stop_requested()) // perhaps before the submission
+            call->end();
+        return give(failure);
+    }
+    static std::shared_ptr<stoppable> taken(void *context) {
+        auto call = std::move(static_cast<stoppable *>(context)->self);
+        call->callback.reset();
+        return call;
+    }
+};
+
+} // namespace detail
+#endif
+
 // Sends calls without waiting for their results.
 class pipeline {
   public:
@@ -101,6 +161,15 @@ class pipeline {
             delete context;
         return detail::give(failure);
     }
+#ifdef __cpp_lib_jthread
+    // The same; a request to stop cancels the call: it fails with FARCALL_INTERRUPTED.
+    outcome<void> submit(std::stop_token token, std::uint64_t function, std::string_view args, completion on_complete) {
+        auto send = [&](stoppable *call) {
+            return farcall_pipeline_submit(handle_.get(), function, args.data(), args.size(), stopped, call);
+        };
+        return stoppable::submit(std::move(token), std::move(on_complete), handle_.get(), send);
+    }
+#endif
     // How many calls have completed, on this thread.
     outcome<std::size_t> poll() {
         std::size_t count = 0;
@@ -110,14 +179,23 @@ class pipeline {
     void close() { handle_.reset(); }
 
   private:
-    static void completed(farcall_error *failure, farcall_buffer bytes, void *context) {
-        std::unique_ptr<completion> on_complete(static_cast<completion *>(context));
+    static void deliver(const completion &on_complete, farcall_error *failure, farcall_buffer bytes) {
         buffer held(bytes);
         if (failure != nullptr)
-            (*on_complete)(error(failure));
+            on_complete(error(failure));
         else
-            (*on_complete)(std::move(held));
+            on_complete(std::move(held));
     }
+    static void completed(farcall_error *failure, farcall_buffer bytes, void *context) {
+        std::unique_ptr<completion> on_complete(static_cast<completion *>(context));
+        deliver(*on_complete, failure, bytes);
+    }
+#ifdef __cpp_lib_jthread
+    using stoppable = detail::stoppable<completion, farcall_pipeline, farcall_pipeline_cancel>;
+    static void stopped(farcall_error *failure, farcall_buffer bytes, void *context) {
+        deliver(stoppable::taken(context)->on_complete, failure, bytes);
+    }
+#endif
 
     detail::owned<farcall_pipeline, farcall_pipeline_close> handle_;
 };
@@ -194,6 +272,16 @@ template <class R, class... A> class function<R(A...)> {
             delete context;
         return detail::give(failure);
     }
+#ifdef __cpp_lib_jthread
+    // The same; a request to stop cancels the call: it fails with FARCALL_INTERRUPTED.
+    outcome<void> submit(std::stop_token token, completion on_complete, A... arguments) const {
+        const farcall_value values[sizeof...(A) + 1] = {detail::type<A>::value_of(arguments)..., {}};
+        auto send = [&](stoppable *call) {
+            return farcall_function_submit(get(), values, sizeof...(A), stopped, call);
+        };
+        return stoppable::submit(std::move(token), std::move(on_complete), get(), send);
+    }
+#endif
     outcome<std::uint64_t> address() const {
         std::uint64_t found = 0;
         farcall_error *failure = farcall_function_address(get(), &found);
@@ -212,15 +300,24 @@ template <class R, class... A> class function<R(A...)> {
         else
             return detail::give(failure, detail::type<R>::of(returned));
     }
+    static void deliver(const completion &on_complete, farcall_error *failure, farcall_value returned) {
+        if (failure != nullptr)
+            on_complete(error(failure));
+        else if constexpr (std::is_void_v<R>)
+            on_complete(result<void>());
+        else
+            on_complete(detail::type<R>::of(returned));
+    }
     static void completed(farcall_error *failure, farcall_value returned, void *context) {
         std::unique_ptr<completion> on_complete(static_cast<completion *>(context));
-        if (failure != nullptr)
-            (*on_complete)(error(failure));
-        else if constexpr (std::is_void_v<R>)
-            (*on_complete)(result<void>());
-        else
-            (*on_complete)(detail::type<R>::of(returned));
+        deliver(*on_complete, failure, returned);
     }
+#ifdef __cpp_lib_jthread
+    using stoppable = detail::stoppable<completion, farcall_function, farcall_function_cancel>;
+    static void stopped(farcall_error *failure, farcall_value returned, void *context) {
+        deliver(stoppable::taken(context)->on_complete, failure, returned);
+    }
+#endif
 
     detail::owned<farcall_function, farcall_function_dispose> handle_;
 };

@@ -353,6 +353,21 @@ pub unsafe extern "C" fn farcall_function_submit(
     })
 }
 
+/// As farcall_pipeline_cancel, for calls of the function's pipeline.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_function_cancel(
+    function: *mut Function,
+    context: *mut c_void,
+) -> *mut Error {
+    Error::of(|| {
+        let function = object::find::<LiveFunction>(function)?;
+        let missing = || invalid("the function has no pipeline; farcall_function_over gives one");
+        function.calls.as_ref().ok_or_else(missing)?.cancel(context);
+        Ok(())
+    })
+}
+
 /// Stores the address of a function in the present process.
 ///
 /// # Safety

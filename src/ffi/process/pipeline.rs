@@ -108,10 +108,11 @@ enum Outcome {
 
 enum Stage {
     Pending(Pending),
-    /// A thread looks for the result; true when the call was woken, or closed, meanwhile.
+    /// A thread looks for the result; true when the call was woken, closed, or cancelled, meanwhile.
     Looked {
         woken: bool,
         closed: bool,
+        cancelled: bool,
     },
     /// The result is there, and its task has not run.
     Arrived(farcall::Result<Outcome>),
@@ -173,6 +174,21 @@ pub unsafe extern "C" fn farcall_pipeline_submit(
     })
 }
 
+/// Cancels the calls of a pipeline that were submitted with this context, from any thread, and does not wait for their ends. A call that
+/// runs is interrupted, and its process lives on; a call that waits does not begin. Both complete with FARCALL_INTERRUPTED. Calls that have
+/// ended, and other calls, are left alone. The context is compared, and not used.
+#[unsafe(no_mangle)]
+#[must_use]
+pub extern "C" fn farcall_pipeline_cancel(
+    pipeline: *mut Pipeline,
+    context: *mut c_void,
+) -> *mut Error {
+    Error::of(|| {
+        object::find::<Calls>(pipeline)?.cancel(context);
+        Ok(())
+    })
+}
+
 /// Receives the results that have come, without waiting, and completes their calls on this thread. Stores how many completed. Any
 /// thread may poll. FARCALL_INVALID if the pipeline is not polled.
 ///
@@ -204,7 +220,7 @@ pub unsafe extern "C" fn farcall_pipeline_poll(
     })
 }
 
-/// Closes a pipeline. Calls without an outcome run on in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
+/// Closes a pipeline. Calls without an outcome are cancelled in the executor; here they complete with FARCALL_DISCONNECTED, on this thread,
 /// before this function returns. May be NULL: pipeline.
 #[unsafe(no_mangle)]
 #[must_use]
@@ -262,10 +278,20 @@ impl Calls {
             state.open.insert(call.number, Arc::clone(&call));
             call
         };
-        if call.look() {
+        if call.look(false) {
             self.dispatch(call);
         }
         Ok(())
+    }
+
+    /// Cancels the calls with this context.
+    pub(super) fn cancel(&self, context: *mut c_void) {
+        let open: Vec<_> = self.lock().open.values().map(Arc::clone).collect();
+        for call in open.into_iter().filter(|call| call.context.get() == context) {
+            if call.look(true) {
+                self.dispatch(call);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -295,16 +321,16 @@ impl Call {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for the result. True when it is there, and has to be completed.
-    fn look(self: &Arc<Self>) -> bool {
+    /// Looks for the result, and cancels the call before. True when it is there, and has to be completed.
+    fn look(self: &Arc<Self>, mut cancels: bool) -> bool {
         let waker = Waker::from(Arc::clone(self));
         let mut stage = self.lock();
         loop {
             let mut pending = match std::mem::replace(&mut *stage, Stage::Completed) {
                 Stage::Pending(pending) => pending,
-                Stage::Looked { closed, .. } => {
+                Stage::Looked { closed, cancelled, .. } => {
                     // The thread that looks will do it again.
-                    *stage = Stage::Looked { woken: true, closed };
+                    *stage = Stage::Looked { woken: true, closed, cancelled: cancels | cancelled };
                     return false;
                 }
                 Stage::Arrived(result) => {
@@ -313,14 +339,19 @@ impl Call {
                 }
                 Stage::Completed => return false,
             };
-            *stage = Stage::Looked { woken: false, closed: false };
+            *stage = Stage::Looked { woken: false, closed: false, cancelled: false };
             drop(stage);
+            if cancels {
+                pending.cancel();
+            }
             // Without the lock: wakers of other calls run here, and perhaps this one's.
             let polled = pending.poll(&mut Polling::from_waker(&waker));
             stage = self.lock();
-            let (woken, closed) = match &*stage {
-                Stage::Looked { woken, closed } => (*woken, *closed),
-                _ => (false, true),
+            let woken;
+            let closed;
+            (woken, closed, cancels) = match &*stage {
+                Stage::Looked { woken, closed, cancelled } => (*woken, *closed, *cancelled),
+                _ => (false, true, false),
             };
             match polled {
                 Poll::Ready(result) => {
@@ -341,7 +372,7 @@ impl Call {
 
     /// Looks for the result, and completes the call if it is there.
     fn advance(self: &Arc<Self>) -> bool {
-        if !self.look() {
+        if !self.look(false) {
             return false;
         }
         let Stage::Arrived(result) = std::mem::replace(&mut *self.lock(), Stage::Completed) else {
@@ -367,9 +398,9 @@ impl Call {
                 drop(stage);
                 result
             }
-            Stage::Looked { woken, .. } => {
+            Stage::Looked { woken, cancelled, .. } => {
                 // The thread that looks completes it.
-                *stage = Stage::Looked { woken, closed: true };
+                *stage = Stage::Looked { woken, closed: true, cancelled };
                 return;
             }
             Stage::Completed => return,
@@ -405,6 +436,14 @@ impl Call {
 }
 
 impl Pending {
+    /// Cancels the call. Where that fails, it runs on.
+    fn cancel(&self) {
+        let _ = match self {
+            Self::Bytes(call) => call.cancel(),
+            Self::Value(call) => call.cancel(),
+        };
+    }
+
     fn poll(&mut self, context: &mut Polling<'_>) -> Poll<farcall::Result<Outcome>> {
         match self {
             Self::Bytes(call) => Pin::new(call).poll(context).map_ok(Outcome::Bytes),
