@@ -10,10 +10,12 @@
 //! none.
 #![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
 
+pub(crate) mod cxx_exceptions;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod frame;
 pub(crate) mod served_calls;
 mod skips;
+pub(crate) mod static_guards;
 #[cfg_attr(not(target_arch = "x86_64"), path = "unwind_boundary/wrapper_entry.rs")]
 pub(crate) mod wrapper_boundary;
 
@@ -21,6 +23,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
+use cxx_exceptions::Exceptions;
 use served_calls::ServedCalls;
 
 use crate::call::Lanes;
@@ -146,6 +149,8 @@ struct UnwindBoundary {
     depth: u64,
     /// The boundary further up on this stack; null if there is none.
     outer: *mut UnwindBoundary,
+    /// The exceptions of the thread at entry.
+    exceptions: Exceptions,
     state: State,
     exception: MaybeUninit<Exception>,
 }
@@ -209,8 +214,10 @@ pub(crate) unsafe fn enter(
     arguments: [usize; 3],
 ) -> std::result::Result<Registers, String> {
     let (depth, outer) = (depth(), INNERMOST.get());
+    // The first code of a thread finds none.
+    let exceptions = if outer.is_null() { Exceptions::NONE } else { Exceptions::of_thread() };
     let (state, exception) = (State::Runs, MaybeUninit::uninit());
-    let mut boundary = UnwindBoundary { stack: 0, depth, outer, state, exception };
+    let mut boundary = UnwindBoundary { stack: 0, depth, outer, exceptions, state, exception };
     let at = &raw mut boundary;
     INNERMOST.set(at);
     // SAFETY: the function passes three arguments on, stores a word at the fifth, and returns what the callee
@@ -220,12 +227,34 @@ pub(crate) unsafe fn enter(
     // SAFETY: the caller vouches for the function; the word is the first field of the live `boundary`.
     let result = unsafe { enter(function, first, second, third, at.cast::<u64>()) };
     INNERMOST.set(outer);
-    if boundary.state == State::IsUnwound { Err(take_why()) } else { Ok(result) }
+    if boundary.state == State::IsUnwound { Err(take_why(exceptions)) } else { Ok(result) }
 }
 
 #[cold]
-fn take_why() -> String {
+fn take_why(exceptions: Exceptions) -> String {
+    tidy_up(exceptions);
     WHY.take().unwrap_or_default()
+}
+
+/// Makes the runtime of C++ forget what an unwound call had under way.
+#[cold]
+fn tidy_up(exceptions: Exceptions) {
+    static_guards::take_back(call());
+    // On another thread, the host's code may be in a `catch` block.
+    if ServedCalls::of_thread().is_some() {
+        exceptions.restore();
+    }
+}
+
+/// The call that this thread runs: its depth, and its number, which is 0 for a posted call.
+fn call() -> (u64, u64) {
+    (depth(), ServedCalls::of_thread().map_or(0, |served| served.calls().running()))
+}
+
+/// The exceptions of the thread when it has entered the linked code that it runs.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn exceptions_at_entry() -> Exceptions {
+    innermost().map_or(Exceptions::NONE, |boundary| boundary.exceptions)
 }
 
 const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);

@@ -26,15 +26,24 @@ pub(super) enum CallSite {
 }
 
 /// Looks the address of a call's last byte up in the table at `table`, of the function that starts at `function`. Address 0 is no table.
-pub(super) fn at(table: u64, function: u64, address: u64) -> CallSite {
+/// Also true if the function catches every exception there.
+pub(super) fn at(table: u64, function: u64, address: u64) -> (CallSite, bool) {
     if table == 0 {
-        return CallSite::NoTable;
+        return (CallSite::NoTable, false);
     }
-    match entry(Cursor(table), function, address) {
+    let entry = entry(Cursor(table), function, address);
+    let catches_all = entry.as_ref().is_some_and(|entry| entry.catches_all);
+    let site = match entry {
         Some(Entry { landing_pad: 0, .. }) => CallSite::Passes,
         Some(Entry { end, .. }) if end == address.wrapping_add(1) => CallSite::Lands,
         Some(_) | None => CallSite::Refused,
-    }
+    };
+    (site, catches_all)
+}
+
+/// True if a function with this table catches every exception anywhere.
+pub(super) fn catches_all(table: u64) -> bool {
+    table != 0 && Table::read(Cursor(table)).is_some_and(|table| table.catches_all_anywhere())
 }
 
 /// An entry of the table.
@@ -43,33 +52,103 @@ struct Entry {
     end: u64,
     /// The offset of its cleanups and handlers; 0 for none.
     landing_pad: u64,
+    catches_all: bool,
+}
+
+/// The parts of a table.
+struct Table {
+    /// The entries, and their encoding.
+    entries: Cursor,
+    encoding: u8,
+    /// The end of the entries, where the actions begin.
+    end: u64,
+    /// The end of the types, which an action counts backwards from, and the bytes of a type; no bytes if there are no types.
+    types: u64,
+    type_bytes: u64,
+}
+
+impl Table {
+    fn read(mut cursor: Cursor) -> Option<Self> {
+        let start_encoding = cursor.byte();
+        if start_encoding != OMITTED {
+            cursor.encoded(start_encoding)?;
+        }
+        let type_encoding = cursor.byte();
+        let types = if type_encoding == OMITTED {
+            0
+        } else {
+            let distance = cursor.uleb128();
+            cursor.0.checked_add(distance)?
+        };
+        let type_bytes = match type_encoding & 0x0f {
+            _ if types == 0 => 0,
+            0x02 | 0x0a => 2,
+            0x03 | 0x0b => 4,
+            _ => 8,
+        };
+        let encoding = cursor.byte();
+        let bytes = cursor.uleb128();
+        let end = cursor.0.checked_add(bytes)?;
+        Some(Self { entries: cursor, encoding, end, types, type_bytes })
+    }
+
+    /// True if the chain of actions with this place has one for every exception. Place 0 is no action.
+    fn catches_all(&self, place: u64) -> bool {
+        let mut at = match place {
+            0 => return false,
+            _ => self.end.wrapping_add(place - 1),
+        };
+        loop {
+            let mut cursor = Cursor(at);
+            let number = cursor.sleb128();
+            let from = cursor.0;
+            let next = cursor.sleb128();
+            if number > 0 && self.type_bytes > 0 {
+                let back = number.unsigned_abs().saturating_mul(self.type_bytes);
+                let bytes = u32::try_from(self.type_bytes).unwrap_or(8);
+                if Cursor(self.types.wrapping_sub(back)).little_endian(bytes) == 0 {
+                    return true;
+                }
+            }
+            // Actions that lead backwards in a circle are no compiler's.
+            if next <= 0 {
+                return false;
+            }
+            at = from.wrapping_add_signed(next);
+        }
+    }
+
+    fn catches_all_anywhere(&self) -> bool {
+        let mut cursor = Cursor(self.entries.0);
+        while cursor.0 < self.end {
+            let site = [(); 3].map(|()| cursor.encoded(self.encoding));
+            let action = cursor.uleb128();
+            if site.contains(&None) || self.catches_all(action) {
+                return site.iter().all(Option::is_some);
+            }
+        }
+        false
+    }
 }
 
 /// The entry with this address.
-fn entry(mut cursor: Cursor, function: u64, address: u64) -> Option<Entry> {
-    let start_encoding = cursor.byte();
-    if start_encoding != OMITTED {
-        cursor.encoded(start_encoding)?;
-    }
-    if cursor.byte() != OMITTED {
-        cursor.uleb128();
-    }
-    let encoding = cursor.byte();
-    let bytes = cursor.uleb128();
-    let end = cursor.0.checked_add(bytes)?;
+fn entry(cursor: Cursor, function: u64, address: u64) -> Option<Entry> {
+    let table = Table::read(cursor)?;
+    let mut cursor = Cursor(table.entries.0);
     let offset = address.checked_sub(function)?;
-    while cursor.0 < end {
-        let start = cursor.encoded(encoding)?;
-        let length = cursor.encoded(encoding)?;
-        let landing_pad = cursor.encoded(encoding)?;
-        let _action = cursor.uleb128();
+    while cursor.0 < table.end {
+        let start = cursor.encoded(table.encoding)?;
+        let length = cursor.encoded(table.encoding)?;
+        let landing_pad = cursor.encoded(table.encoding)?;
+        let action = cursor.uleb128();
         if offset < start {
             // The entries go up.
             return None;
         }
         if offset - start < length {
             let end = function.checked_add(start)?.checked_add(length)?;
-            return Some(Entry { end, landing_pad });
+            let catches_all = landing_pad != 0 && table.catches_all(action);
+            return Some(Entry { end, landing_pad, catches_all });
         }
     }
     None
@@ -96,6 +175,21 @@ impl Cursor {
             shift += 7;
             if byte & 0x80 == 0 {
                 return value;
+            }
+        }
+    }
+
+    fn sleb128(&mut self) -> i64 {
+        let (mut value, mut shift) = (0_i64, 0);
+        loop {
+            let byte = self.byte();
+            if shift < u64::BITS {
+                value |= i64::from(byte & 0x7f) << shift;
+            }
+            shift += 7;
+            if byte & 0x80 == 0 {
+                let is_negative = byte & 0x40 != 0 && shift < u64::BITS;
+                return if is_negative { value | -1 << shift } else { value };
             }
         }
     }
@@ -141,16 +235,16 @@ mod tests {
             (20, CallSite::Passes),
             (21, CallSite::Passes),
         ] {
-            assert_eq!(at(inside), expected, "{inside}");
+            assert_eq!(at(inside), (expected, false), "{inside}");
         }
         for outside in [0, 3, 9, 19, 22, 1000] {
-            assert_eq!(at(outside), CallSite::Refused, "{outside}");
+            assert_eq!(at(outside), (CallSite::Refused, false), "{outside}");
         }
     }
 
     #[test]
     fn a_function_without_a_table_can_be_left_anywhere() {
-        assert_eq!(at(0, 0x1000, 0x1234), CallSite::NoTable);
+        assert_eq!(at(0, 0x1000, 0x1234), (CallSite::NoTable, false));
     }
 
     #[test]
@@ -161,8 +255,24 @@ mod tests {
         bytes.extend(9_u32.to_le_bytes());
         bytes.push(0);
         let at = |offset: u64| at(bytes.as_ptr().expose_provenance() as u64, 16, 16 + offset);
-        assert_eq!(at(7), CallSite::Refused);
-        assert_eq!(at(8), CallSite::Lands);
-        assert_eq!(at(9), CallSite::Refused);
+        assert_eq!(at(7), (CallSite::Refused, false));
+        assert_eq!(at(8), (CallSite::Lands, false));
+        assert_eq!(at(9), (CallSite::Refused, false));
+    }
+
+    #[test]
+    fn a_function_that_catches_everything_is_known() {
+        // Two calls: an action for a type with an address, and one behind it for every type. A filter is no catch.
+        let mut bytes = vec![OMITTED, 0x03, 0, 0x01, 12];
+        bytes.extend([4, 5, 0x40, 1, 20, 2, 0x50, 3, 30, 2, 0x60, 5]);
+        bytes.extend([2, 0, 1, 0x7d, 0x7f, 0]);
+        bytes.extend([1, 2, 3, 4, 0, 0, 0, 0]);
+        bytes[2] = u8::try_from(bytes.len() - 3).expect("few");
+        let table = bytes.as_ptr().expose_provenance() as u64;
+        let at = |offset: u64| at(table, 0x1000, 0x1000 + offset);
+        assert_eq!(at(8), (CallSite::Lands, false), "of one type");
+        assert_eq!(at(20), (CallSite::Refused, true), "of every type");
+        assert_eq!(at(31), (CallSite::Lands, false), "a filter");
+        assert!(catches_all(table) && !catches_all(0));
     }
 }

@@ -8,7 +8,10 @@ use std::ffi::{c_int, c_void};
 
 use super::call_sites::{self, CallSite};
 use super::machine::{AtCall, KEPT_COLUMNS};
+use super::personalities;
 use super::places::{self, Place};
+use crate::executor::entry::unwind_boundary;
+use crate::executor::entry::unwind_boundary::cxx_exceptions::Exceptions;
 use crate::executor::entry::unwind_boundary::frame::{BoundaryFrame, NoBoundary};
 
 /// The most frames of libraries between linked code and the thread's place.
@@ -42,6 +45,8 @@ pub(super) enum Obstacle {
     TooDeep(u64),
     /// The frame with this address has entered linked code, and no unwinding to it may begin.
     Boundary(NoBoundary, u64),
+    /// The function with this address catches every exception, and ends the process if it catches an interruption.
+    Catches(u64),
 }
 
 /// Where a walk begins.
@@ -180,12 +185,26 @@ impl Walk {
         }
         self.refuses = false;
         if !matches!(place, Place::Own | Place::Stub) {
-            let site = call_sites::at(frame.table(), frame.function(), address);
+            let (site, catches_all) = call_sites::at(frame.table(), frame.function(), address);
+            // In the midst of a function, it may be in a cleanup of what the function catches.
+            let catches_all = catches_all || is_exact && call_sites::catches_all(frame.table());
+            if catches_all && !personalities::are_known(address) {
+                return Some(Obstacle::Catches(address));
+            }
+            let catches_none = catches_all && !is_exact && self.has_caught();
+            let site = if catches_none { CallSite::Refused } else { site };
             self.tables += u64::from(site != CallSite::NoTable);
             // An unwinding may begin at a call only.
             self.refuses = site == CallSite::Refused || is_exact;
         }
         None
+    }
+
+    /// True if the thread is in a `catch` block. Then C++ ends the process as it catches an interruption. The handler of a signal cannot
+    /// look.
+    fn has_caught(&self) -> bool {
+        matches!(self.start, Start::AtCall(_))
+            && Exceptions::of_thread().caught_more_than(unwind_boundary::exceptions_at_entry())
     }
 
     /// The result of the whole walk.

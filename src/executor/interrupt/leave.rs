@@ -69,6 +69,8 @@ thread_local! {
     /// Where the interrupted call stood, and how many functions it has left without their cleanups.
     static LEFT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     static IS_LEAVING: Cell<bool> = const { Cell::new(false) };
+    /// A frame has been left whose caller would take its return for a result.
+    static HAS_LEFT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// True while this thread looks at its frames. It may hold a lock of the unwinder then.
@@ -115,12 +117,19 @@ fn way_out(stack: u64) -> Result<Way, Obstacle> {
     way
 }
 
+/// Says that the thread leaves a frame. From then on there is no way back.
+pub(super) fn begin() {
+    HAS_LEFT.set(true);
+}
+
 /// Unwinds the call of the thread, whose innermost frame has this stack pointer when this call has returned. Returns null if the call is
 /// not to end any more, or cannot be left from here. Otherwise returns the frame from which it can be left.
 unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
     let Some(served) = ServedCalls::of_thread() else { return std::ptr::null() };
     // A child that the call has forked returns to its copy of the stub.
-    if !served.is_here() || !obstacles::is_wanted(served) {
+    // A request that is over by now was not, when the thread has left a frame.
+    let has_left = HAS_LEFT.take();
+    if !has_left && (!served.is_here() || !obstacles::is_wanted(served)) {
         return std::ptr::null();
     }
     match way_out(stack) {
@@ -133,6 +142,7 @@ unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
         Ok(Way::From { frame, skipped, .. }) => {
             let (address, before) = LEFT.get();
             note(address, before + skipped);
+            begin();
             FRAME.set(frame);
             FRAME.with(Cell::as_ptr)
         }

@@ -28,6 +28,8 @@ mod leave;
 mod machine;
 #[cfg(target_arch = "x86_64")]
 mod obstacles;
+#[cfg(target_arch = "x86_64")]
+mod personalities;
 mod places;
 mod request;
 #[cfg(target_arch = "x86_64")]

@@ -29,6 +29,7 @@ pub(super) const IN_LIBRARY: u64 = 6;
 const UNWINDS: u64 = 7;
 /// With the bytes in place of an address.
 pub(super) const SMALL_STACK: u64 = 8;
+const CATCHES: u64 = 9;
 
 /// Notes what is in the way, for the controller.
 pub(super) fn note(served: &ServedCalls, obstacle: Obstacle) {
@@ -41,6 +42,7 @@ pub(super) fn note(served: &ServedCalls, obstacle: Obstacle) {
         Obstacle::Boundary(NoBoundary::OtherEntry, address) => (ENTERED_OTHERWISE, address),
         Obstacle::NoUnwindInformation(address) => (NO_UNWIND_INFORMATION, address),
         Obstacle::TooDeep(address) => (TOO_DEEP, address),
+        Obstacle::Catches(address) => (CATCHES, address),
     };
     served.note_obstacle(code, address);
 }
@@ -53,6 +55,11 @@ pub(super) fn told(served: &ServedCalls) -> String {
         OWN => format!("its thread is in farcall or in the executor's program, at {at}"),
         UNWINDER => format!("its thread throws or catches an exception, at {at}"),
         NO_UNWIND_INFORMATION => format!("the code at {at} has no unwind information"),
+        CATCHES => {
+            format!(
+                "the function {at} catches every exception, as Rust's catch_unwind, and may catch no interruption"
+            )
+        }
         TOO_DEEP => format!("too many functions are nested, at {at}"),
         ENTERED_OTHERWISE => {
             "its function was called by a way that cannot be interrupted".to_owned()

@@ -12,7 +12,7 @@ use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use super::frames::{self, Obstacle, Start, Way};
 use super::leave::{self, farcall_leave};
 use super::machine::Interrupted;
-use super::{obstacles, return_stubs};
+use super::{obstacles, personalities, return_stubs};
 use crate::error::{Error, Result};
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::process::eh_frame;
@@ -34,6 +34,7 @@ pub(super) fn install(served: &ServedCalls) -> Result<()> {
     let mut registered = Ok(());
     STUBS.call_once(|| registered = return_stubs::register());
     registered?;
+    personalities::prepare();
     if served.stub().load(Ordering::Relaxed) == 0 {
         served.stub().store(return_stubs::claim(), Ordering::Relaxed);
     }
@@ -83,6 +84,7 @@ fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
             if obstacles::may_skip(served, skipped, obstacles::LOOKS_AT_INSTRUCTION) =>
         {
             leave::note(address, skipped);
+            leave::begin();
             thread.call_from(&frame, farcall_leave as *const c_void as u64);
         }
         Ok(Way::Return { frame, address, skipped })

@@ -14,6 +14,7 @@ use crate::executor::context::controller_access::CurrentSession;
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::controller_call;
 use crate::executor::entry::stubs::handler_entry;
+use crate::executor::entry::unwind_boundary::static_guards;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::memory::advice;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
@@ -238,11 +239,13 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
     let (stem, version) = (stem?, version?);
     let find = || if version.is_empty() { find(&stem) } else { find_version(&stem, &version) };
     let found = find();
-    if found.is_some() || !required {
-        return found;
-    }
-    open_defaults();
-    find()
+    let found = if found.is_some() || !required {
+        found
+    } else {
+        open_defaults();
+        find()
+    };
+    Some(static_guards::in_place_of(name, found?))
 }
 
 /// A name as `.symver` makes it, such as `memcpy@GLIBC_2.2.5`: without its version, and the version. The version is empty if there is
@@ -265,6 +268,8 @@ fn without_version(name: &str) -> (&str, &str) {
 /// | `dladdr`, `dl_iterate_phdr`, backtraces | they find linked functions |
 /// | `dlopen`, `dlsym` | they find what linked code defines |
 /// | calls of the controller | there is no other way to it |
+///
+/// The marks of static variables of C++ functions are the executor's as well, if the process has the C++ library.
 fn own_symbols() -> [(&'static str, *const c_void); 23] {
     let call = controller_call::call_controller::<CurrentSession> as *const c_void;
     let call_async = controller_call::call_controller_async::<CurrentSession> as *const c_void;

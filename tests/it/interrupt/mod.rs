@@ -12,6 +12,7 @@ mod many;
 mod nested;
 mod programs;
 mod refused;
+mod runtimes;
 mod wrappers;
 
 use std::path::Path;
@@ -54,6 +55,13 @@ impl Session {
         let session = Self { executor, library };
         session.add(source, build);
         session
+    }
+
+    /// A session without objects.
+    fn empty() -> Self {
+        let executor = launch::executor();
+        let library = executor.library("interrupt");
+        Self { executor, library }
     }
 
     fn add(&self, source: &str, build: Build<'_>) {

@@ -144,6 +144,8 @@ unsafe extern "C-unwind" fn on_frame(
         let Unwinding { stack, why, outer, .. } =
             *unsafe { Box::from_raw(unwinding.cast::<Unwinding>()) };
         INNERMOST.set(outer);
+        // The call is the outermost one.
+        super::tidy_up(super::Exceptions::NONE);
         // SAFETY: the context is valid inside of the callback.
         let kept = KEPT_COLUMNS.map(|column| unsafe { _Unwind_GetGR(context, column) as u64 });
         // SAFETY: the frame has the function's address in its innermost word.
