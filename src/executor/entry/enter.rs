@@ -63,7 +63,7 @@ std::arch::global_asm!(
 
 unsafe extern "C" {
     /// Calls its first argument with the other five, and leaves the callee's result registers alone.
-    pub(super) safe fn farcall_enter();
+    safe fn farcall_enter();
     /// The instruction behind the call.
     #[cfg(target_arch = "x86_64")]
     safe fn farcall_enter_returns();
@@ -71,7 +71,7 @@ unsafe extern "C" {
 
 /// True for the address in a frame through which linked code was entered without an unwind boundary.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn is_at(address: u64) -> bool {
+pub(crate) fn is_at(address: u64) -> bool {
     address == farcall_enter_returns as *const c_void as u64
 }
 

@@ -10,6 +10,7 @@ use super::call_sites::{self, CallSite};
 use super::machine::{AtCall, KEPT_COLUMNS};
 use super::personalities;
 use super::places::{self, Place};
+use crate::executor::entry::enter;
 use crate::executor::entry::unwind_boundary;
 use crate::executor::entry::unwind_boundary::cxx_exceptions::Exceptions;
 use crate::executor::entry::unwind_boundary::frame::{BoundaryFrame, NoBoundary};
@@ -216,7 +217,12 @@ impl Walk {
         if place != Place::Own || self.refuses {
             return Err(Obstacle::NoUnwindInformation(boundary.address));
         }
-        boundary.check().map_err(|why| Obstacle::Boundary(why, boundary.address))?;
+        let entered = if enter::is_at(boundary.address) {
+            Err(NoBoundary::OtherEntry)
+        } else {
+            boundary.check()
+        };
+        entered.map_err(|why| Obstacle::Boundary(why, boundary.address))?;
         let Some((depth, Linked { address, frame })) = self.linked else {
             // Nothing but the frame that has entered linked code.
             return Ok(Way::Unwind { boundary });

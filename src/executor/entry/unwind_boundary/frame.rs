@@ -1,7 +1,6 @@
 //! The frame where the unwinding of an interrupted call ends.
 
 use super::{State, depth, innermost, unwind, wrapper_boundary};
-use crate::executor::entry::enter;
 
 /// The frame that has entered linked code, as the unwinder finds it at the end of the stack.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +31,6 @@ impl BoundaryFrame {
             wrapper_boundary::is_unwinding(self.stack)
         } else {
             let boundary = innermost().filter(|boundary| boundary.depth == depth());
-            let boundary = boundary.filter(|_| !enter::is_at(self.address));
             boundary.ok_or(NoBoundary::OtherEntry)?.state == State::IsUnwinding
         };
         if is_unwinding { Err(NoBoundary::IsUnwinding) } else { Ok(()) }

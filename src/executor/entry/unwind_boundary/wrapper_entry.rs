@@ -4,7 +4,11 @@
 use std::ffi::c_void;
 
 use super::Registers;
-use crate::executor::entry::enter::farcall_enter;
+
+unsafe extern "C" {
+    /// `enter` defines it.
+    safe fn farcall_enter();
+}
 
 type Enter = unsafe extern "C" fn(*const c_void, *const u8, usize) -> Registers;
 
