@@ -171,7 +171,7 @@ struct Exception([u64; 8]);
 type OnCaught = unsafe extern "C" fn(c_int, *mut c_void);
 
 impl Exception {
-    /// The unwinder calls the function when linked code has caught the exception for good.
+    /// The unwinder calls the function when linked code has caught the exception and does not throw it again.
     fn caught_by(on_caught: OnCaught) -> Self {
         // The exception class is 0; its cleanup function is the second word.
         Self([0, on_caught as usize as u64, 0, 0, 0, 0, 0, 0])
@@ -181,7 +181,7 @@ impl Exception {
 thread_local! {
     /// The boundary of the linked code that this thread entered last and has not left; null if there is none.
     static INNERMOST: Cell<*mut UnwindBoundary> = const { Cell::new(std::ptr::null_mut()) };
-    /// The reason of the unwinding in progress, or of the one that has just reached its boundary.
+    /// The reason of the newest unwinding, until its boundary takes it.
     static WHY: Cell<Option<String>> = const { Cell::new(None) };
 }
 

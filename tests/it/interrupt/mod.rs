@@ -87,7 +87,7 @@ impl Session {
         function.call_with(options, ()).expect_err("it has no end")
     }
 
-    /// What `call` returns, while another thread interrupts all calls again and again.
+    /// Returns the result of `call`, while another thread interrupts all calls again and again.
     fn interrupt_all_until<R: Send>(&self, call: impl FnOnce() -> R + Send) -> R {
         thread::scope(|scope| {
             let caller = scope.spawn(call);

@@ -84,7 +84,7 @@ impl ServedCalls {
         outcome
     }
 
-    /// True while the calling thread, which serves these calls, runs the call `wanted` or one that is nested in it. A posted call has no
+    /// True while the calling thread, which serves these calls, runs the call `wanted` or a call nested in it. A posted call has no
     /// number, and is not wanted.
     pub(crate) fn runs_within(&self, wanted: u64) -> bool {
         let running = self.calls.running();

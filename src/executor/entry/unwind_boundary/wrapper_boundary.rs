@@ -1,7 +1,7 @@
 //! The unwind boundary of wrapper functions, which costs their calls nothing.
 //!
-//! Nothing is noted at a call. The frame that has entered the wrapper function is the boundary: the unwinder finds it at the end of the
-//! stack, with the registers to go on with. The unwound call returns an out-of-band error from there.
+//! Nothing is noted at a call. The frame that has entered the wrapper function is the boundary. The unwinder finds the frame at the end
+//! of the stack, and its registers. The unwound call returns an out-of-band error from there.
 //!
 //! So every function above has unwind information, and the call is the outermost one of its lane, whose number the lane knows. Other
 //! calls have a boundary of [`enter`](super::enter).
