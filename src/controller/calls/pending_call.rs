@@ -75,7 +75,7 @@ impl<F: FunctionType> PendingCall<F> {
     ///
     /// # Errors
     ///
-    /// The function's own out-of-band error ([`ErrorKind::Remote`](crate::ErrorKind::Remote)). Or the reason why no call can complete any
+    /// The function's own out-of-band error ([`ErrorKind::Remote`]). Or the reason why no call can complete any
     /// more: the executor died ([`Error::death`]), closed the pipeline, or broke the protocol.
     pub fn wait(mut self) -> Result<F::Result> {
         self.handle.wait(&self.completion, 1, Deadline::SESSION_END);
@@ -83,7 +83,7 @@ impl<F: FunctionType> PendingCall<F> {
     }
 
     /// Ends the call, and does not wait for its end. If it runs, it is interrupted, and its process lives on with its variables. If it
-    /// waits in its pipeline, it does not begin. Both are the error [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) of the
+    /// waits in its pipeline, it does not begin. Both are the error [`ErrorKind::Interrupted`] of the
     /// call. Nothing happens to a call that has ended, nor to the calls behind it.
     ///
     /// The executor tries for 1 s to interrupt the call. Code that cannot be interrupted runs on. This may be called again.
@@ -116,8 +116,8 @@ impl<F: FunctionType> PendingCall<F> {
     ///
     /// # Errors
     ///
-    /// As [`PendingCall::wait`]; [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted) when no result arrives in time.
-    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the call has not ended 10 ms later either, or waits behind other calls. By
+    /// As [`PendingCall::wait`]; [`ErrorKind::Interrupted`] when no result arrives in time.
+    /// [`ErrorKind::Timeout`] when the call has not ended 10 ms later either, or waits behind other calls. By
     /// [`kill_on_timeout`](crate::controller::RestartPolicy::kill_on_timeout) this waits 1 s in place of 10 ms, and a process is killed
     /// whose call runs on.
     pub fn wait_timeout(mut self, timeout: Duration) -> Result<F::Result> {
