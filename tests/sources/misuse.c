@@ -298,6 +298,7 @@ static void pipelines(void) {
     note(farcall_pipeline_submit(PIPELINE(), address, args, size, choose(4) == 0 ? NULL : on_complete, NULL));
     if (opened != NULL)
         note(farcall_pipeline_submit(opened, address, "12345678", 8, on_complete, NULL));
+    note(farcall_pipeline_cancel(PIPELINE(), choose(2) == 0 ? NULL : &count));
     note(farcall_pipeline_poll(PIPELINE(), count));
     note(farcall_pipeline_close(opened));
     if (choose(16) < 4)
@@ -348,6 +349,7 @@ static void functions(void) {
     note(farcall_function_over(FUNCTION(), PIPELINE(), other_place));
     count = choose(6) == 0 ? SIZE_MAX : choose(4);
     note(farcall_function_submit(choose(4) == 0 ? FUNCTION() : other, given, count, choose(4) == 0 ? NULL : on_result, NULL));
+    note(farcall_function_cancel(choose(4) == 0 ? FUNCTION() : other, choose(2) == 0 ? NULL : &count));
     note(farcall_function_dispose(other));
     uint64_t found, *found_place = OUT(found);
     note(farcall_function_address(FUNCTION(), found_place));
