@@ -139,14 +139,23 @@ impl Instance {
         ExecutorAddr::new(std::ptr::from_ref(self) as u64)
     }
 
-    /// Serves the calls that come in over the lane with this number, on the calling thread.
+    /// Serves the calls that come in over the lane with this number, on the calling thread. Runs `open` first: by then the controller may
+    /// ask for the end of a call that it is about to make.
     ///
     /// # Errors
     ///
     /// The reason for the lane's end, unless the controller hung up in order.
-    pub(crate) fn serve(&self, number: u64, end: LaneEnd) -> Result<()> {
+    pub(crate) fn serve(
+        &self,
+        number: u64,
+        end: LaneEnd,
+        open: impl FnOnce(&LaneEnd) -> Result<()>,
+    ) -> Result<()> {
         let served = ServedCalls::of_lane(end.counters());
-        let serve = || self.lanes.serve(end, &WrapperCalls);
+        let serve = || {
+            open(&end)?;
+            self.lanes.serve(end, &WrapperCalls)
+        };
         self.acceptor()?.interrupts.while_serving(number, &served, serve)
     }
 

@@ -385,7 +385,7 @@ fn serve_lanes(
     if let Some(setup) = setup {
         ended = end.send_setup(&setup);
     }
-    let ended = ended.and_then(|()| session.serve(FIRST_LANE, end));
+    let ended = ended.and_then(|()| session.serve(FIRST_LANE, end, |_| Ok(())));
     let is_this_lane_alone = |error: &Error| error.kind() == ErrorKind::Disconnected;
     if ended.as_ref().err().is_none_or(is_this_lane_alone) {
         // The controller may still use other lanes.

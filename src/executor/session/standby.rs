@@ -55,9 +55,7 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
         Kind::Lane(segment) => match session.lanes().add(Lane::new(&segment, Side::Executor)) {
             Ok(end) => {
                 let _holder = hold(&segment, HOLDER_WORD);
-                if end.send_setup(&[]).is_ok() {
-                    let _ = session.serve(work.number, end);
-                }
+                let _ = session.serve(work.number, end, |end| end.send_setup(&[]));
             }
             Err(error) => acceptor.refuse(work.number, &error),
         },
