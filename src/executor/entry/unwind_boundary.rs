@@ -214,8 +214,7 @@ pub(crate) unsafe fn enter(
     arguments: [usize; 3],
 ) -> std::result::Result<Registers, String> {
     let (depth, outer) = (depth(), INNERMOST.get());
-    // The first code of a thread finds none.
-    let exceptions = if outer.is_null() { Exceptions::NONE } else { Exceptions::of_thread() };
+    let exceptions = Exceptions::of_thread();
     let (state, exception) = (State::Runs, MaybeUninit::uninit());
     let mut boundary = UnwindBoundary { stack: 0, depth, outer, exceptions, state, exception };
     let at = &raw mut boundary;
@@ -254,7 +253,8 @@ fn call() -> (u64, u64) {
 /// The exceptions of the thread when it has entered the linked code that it runs.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn exceptions_at_entry() -> Exceptions {
-    innermost().map_or(Exceptions::NONE, |boundary| boundary.exceptions)
+    let noted = innermost().filter(|boundary| boundary.depth == depth());
+    noted.map_or_else(ServedCalls::exceptions_at_begin, |boundary| boundary.exceptions)
 }
 
 const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);

@@ -6,6 +6,10 @@
 
 use std::ffi::c_void;
 
+use crate::ExecutorAddr;
+use crate::executor::entry::address::pointer;
+use crate::sync::{AtomicU64, Ordering};
+
 /// `__cxa_eh_globals` of the "C++ ABI for Itanium: Exception Handling", section 2.2.2.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +22,8 @@ pub(crate) struct Exceptions {
 impl Exceptions {
     pub(super) const NONE: Self = Self { caught: std::ptr::null_mut(), in_flight: 0 };
 
-    /// The calling thread's.
+    /// The calling thread's, if linked code can catch exceptions.
+    #[inline]
     pub(crate) fn of_thread() -> Self {
         // SAFETY: the record is the thread's own.
         record().map_or(Self::NONE, |record| unsafe { record.read() })
@@ -37,16 +42,26 @@ impl Exceptions {
     }
 }
 
-/// The record of the calling thread, if the process has the C++ library.
-fn record() -> Option<*mut Exceptions> {
-    // SAFETY: the name is a C string.
-    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_get_globals".as_ptr()) };
-    if function.is_null() {
-        return None;
+/// The C++ library's function that returns the record of a thread; 0 before code is linked that can catch exceptions.
+static GLOBALS: AtomicU64 = AtomicU64::new(0);
+
+type Globals = unsafe extern "C" fn() -> *mut Exceptions;
+
+/// Linked code uses the C++ library's function with this name.
+pub(super) fn note_use(name: &str) {
+    if name == "__cxa_begin_catch" {
+        // SAFETY: the name is a C string.
+        let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__cxa_get_globals".as_ptr()) };
+        GLOBALS.store(function.expose_provenance() as u64, Ordering::Relaxed);
     }
-    type Globals = unsafe extern "C" fn() -> *mut Exceptions;
-    // SAFETY: the C++ library declares this function so.
-    let globals = unsafe { std::mem::transmute::<*mut c_void, Globals>(function) };
+}
+
+/// The record of the calling thread.
+#[inline]
+fn record() -> Option<*mut Exceptions> {
+    let function = pointer::<c_void>(ExecutorAddr::new(GLOBALS.load(Ordering::Relaxed)));
+    // SAFETY: the word is null or the address of the function, which the C++ library declares so.
+    let globals = unsafe { std::mem::transmute::<*const c_void, Option<Globals>>(function) };
     // SAFETY: it takes nothing.
-    Some(unsafe { globals() })
+    globals.map(|globals| unsafe { globals() })
 }

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use super::cxx_exceptions::Exceptions;
 use super::skips::Skips;
 use crate::call::pipeline::Observer;
 use crate::call::{Counters, WantedCalls};
@@ -22,6 +23,7 @@ thread_local! {
 /// A call that waits for the controller, in which further calls may be nested.
 struct Waiting {
     number: u64,
+    exceptions: Exceptions,
     outer: *const Self,
 }
 
@@ -77,11 +79,18 @@ impl ServedCalls {
     /// Runs `wait`, during which the call that this thread runs waits for the controller.
     pub(crate) fn while_waiting<R>(wait: impl FnOnce() -> R) -> R {
         let number = Self::of_thread().map_or(0, |served| served.calls.running());
-        let waiting = Waiting { number, outer: WAITING.get() };
+        let (exceptions, outer) = (Exceptions::of_thread(), WAITING.get());
+        let waiting = Waiting { number, exceptions, outer };
         WAITING.set(&raw const waiting);
         let outcome = wait();
         WAITING.set(waiting.outer);
         outcome
+    }
+
+    /// The exceptions of the thread when the call that it runs has begun.
+    pub(crate) fn exceptions_at_begin() -> Exceptions {
+        // SAFETY: it is null, or the call is further up on this stack and has not returned.
+        unsafe { WAITING.get().as_ref() }.map_or(Exceptions::NONE, |waiting| waiting.exceptions)
     }
 
     /// True while the calling thread, which serves these calls, runs the call `wanted` or a call nested in it. A posted call has no
@@ -91,7 +100,7 @@ impl ServedCalls {
         let mut waiting = WAITING.get();
         let mut is_under_way = running == wanted;
         // SAFETY: the calls of this list are further up on this stack and have not returned.
-        while let Some(Waiting { number, outer }) = unsafe { waiting.as_ref() } {
+        while let Some(Waiting { number, outer, .. }) = unsafe { waiting.as_ref() } {
             is_under_way |= *number == wanted;
             waiting = *outer;
         }

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 
+use super::cxx_exceptions;
 use crate::ExecutorAddr;
 use crate::executor::entry::address::pointer;
 use crate::sync::{AtomicU64, Ordering};
@@ -29,6 +30,7 @@ thread_local! {
 
 /// The address that linked code gets for the C++ library's function with this name, which is at `address`.
 pub(crate) fn in_place_of(name: &str, address: ExecutorAddr) -> ExecutorAddr {
+    cxx_exceptions::note_use(name);
     let own = [acquire as *const c_void, release as *const c_void, abort as *const c_void];
     match NAMES.iter().position(|known| *known == name) {
         Some(at) => {

@@ -3,13 +3,14 @@
 //! Nothing is noted at a call. The frame that has entered the wrapper function is the boundary. The unwinder finds the frame at the end
 //! of the stack, and its registers. The unwound call returns an out-of-band error from there.
 //!
-//! So every function above has unwind information, and the call is the outermost one of its lane, whose number the lane knows. Other
-//! calls have a boundary of [`enter`](super::enter).
+//! So every function above has unwind information. The lane knows the number of the call, and [`ServedCalls`] the exceptions that it has
+//! found. Code that may lack unwind information is entered by [`enter`](super::enter).
 #![allow(unsafe_code, reason = "enters linked code, and leaves its frames")]
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
+use super::served_calls::ServedCalls;
 use super::{END_OF_STACK, Exception, Registers, force_unwind};
 use crate::ExecutorAddr;
 use crate::executor::entry::address::pointer;
@@ -144,8 +145,7 @@ unsafe extern "C-unwind" fn on_frame(
         let Unwinding { stack, why, outer, .. } =
             *unsafe { Box::from_raw(unwinding.cast::<Unwinding>()) };
         INNERMOST.set(outer);
-        // The call is the outermost one.
-        super::tidy_up(super::Exceptions::NONE);
+        super::tidy_up(ServedCalls::exceptions_at_begin());
         // SAFETY: the context is valid inside of the callback.
         let kept = KEPT_COLUMNS.map(|column| unsafe { _Unwind_GetGR(context, column) as u64 });
         // SAFETY: the frame has the function's address in its innermost word.
