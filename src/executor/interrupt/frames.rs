@@ -15,6 +15,11 @@ use crate::executor::entry::unwind_boundary;
 use crate::executor::entry::unwind_boundary::cxx_exceptions::Exceptions;
 use crate::executor::entry::unwind_boundary::frame::{BoundaryFrame, NoBoundary};
 
+/// The looks at a thread before it leaves a function without its cleanups at any instruction.
+const LOOKS_AT_INSTRUCTION: u64 = 8;
+/// The same at the call of a library that throws nothing. There the function may be in the midst of a change, as when it frees memory. Most
+/// functions come to a call that may throw before long.
+const LOOKS_AT_CALL: u64 = 40;
 /// The most frames of libraries between linked code and the thread's place.
 const LIBRARY_FRAMES_MAX: usize = 256;
 /// The most frames up to the boundary.
@@ -27,8 +32,8 @@ pub(super) enum Way {
     Unwind { boundary: BoundaryFrame },
     /// As if this frame had called. `skipped` functions with cleanups are left without them. Linked code stands at the address.
     From { frame: AtCall, skipped: u64, address: u64 },
-    /// When the library returns to linked code: the frame that it returns to, and the address there. `skipped` as above.
-    Return { frame: AtCall, address: u64, skipped: u64 },
+    /// When the library returns to linked code: the frame that it returns to, and the address there.
+    Return { frame: AtCall, address: u64 },
 }
 
 /// Why a thread cannot leave linked code where it stands.
@@ -44,6 +49,8 @@ pub(super) enum Obstacle {
     NoUnwindInformation(u64),
     /// Too many frames.
     TooDeep(u64),
+    /// Functions with cleanups would be left without them. After more looks that is no obstacle.
+    Cleanups,
     /// The frame with this address has entered linked code, and no unwinding to it may begin.
     Boundary(NoBoundary, u64),
     /// The function with this address catches every exception, and ends the process if it catches an interruption.
@@ -59,12 +66,12 @@ pub(super) enum Start {
     AtCall(u64),
 }
 
-/// Finds how the calling thread can leave linked code.
+/// Finds how the calling thread can leave linked code. `looks` is the number of looks at the thread so far.
 ///
 /// # Errors
 ///
 /// The obstacle.
-pub(super) fn way_out(start: Start) -> Result<Way, Obstacle> {
+pub(super) fn way_out(start: Start, looks: u64) -> Result<Way, Obstacle> {
     if let Start::Interrupted(address) = start {
         match Place::of(address) {
             Place::Stub => return Err(Obstacle::Returns(address)),
@@ -73,7 +80,7 @@ pub(super) fn way_out(start: Start) -> Result<Way, Obstacle> {
             Place::Linked | Place::Library => {}
         }
     }
-    let mut walk = Walk::new(start);
+    let mut walk = Walk::new(start, looks);
     // SAFETY: the callback has the expected form, and `walk` outlives the call.
     unsafe { _Unwind_Backtrace(on_frame, (&raw mut walk).cast()) };
     walk.finish()
@@ -81,6 +88,7 @@ pub(super) fn way_out(start: Start) -> Result<Way, Obstacle> {
 
 struct Walk {
     start: Start,
+    looks: u64,
     /// Frames from the start on.
     frames: usize,
     /// The innermost frame is in a function that holds nothing.
@@ -106,11 +114,11 @@ struct Linked {
 }
 
 impl Walk {
-    fn new(start: Start) -> Self {
+    fn new(start: Start, looks: u64) -> Self {
         let (linked, passable, obstacle) = (None, None, None);
         let (frames, is_leaf, tables, refuses) = (0, false, 0, false);
         let last = (Place::Library, BoundaryFrame { address: 0, stack: 0 });
-        Self { start, frames, is_leaf, linked, tables, refuses, passable, last, obstacle }
+        Self { start, looks, frames, is_leaf, linked, tables, refuses, passable, last, obstacle }
     }
 
     /// Adds the next frame. False when the walk is over.
@@ -183,6 +191,10 @@ impl Walk {
         }
         if self.refuses {
             self.passable = Some((frame.at_call(), self.tables));
+            // A long walk in vain would take most of the time between two looks.
+            if self.tables > 0 && !self.may_skip() {
+                return Some(Obstacle::Cleanups);
+            }
         }
         self.refuses = false;
         if !matches!(place, Place::Own | Place::Stub) {
@@ -199,6 +211,17 @@ impl Walk {
             self.refuses = site == CallSite::Refused || is_exact;
         }
         None
+    }
+
+    /// True if functions may be left without their cleanups by now.
+    fn may_skip(&self) -> bool {
+        let at_call = matches!(self.start, Start::AtCall(_)) || self.is_in_library();
+        self.looks > if at_call { LOOKS_AT_CALL } else { LOOKS_AT_INSTRUCTION }
+    }
+
+    /// True if linked code has called a library, but for a function that can be left at any instruction.
+    fn is_in_library(&self) -> bool {
+        self.linked.is_none_or(|(depth, _)| depth > 0 && !(self.is_leaf && depth == 1))
     }
 
     /// True if the thread is in a `catch` block. Then C++ ends the process as it catches an interruption. The handler of a signal cannot
@@ -223,17 +246,14 @@ impl Walk {
             boundary.check()
         };
         entered.map_err(|why| Obstacle::Boundary(why, boundary.address))?;
-        let Some((depth, Linked { address, frame })) = self.linked else {
+        let in_library = self.is_in_library();
+        let Some((_, Linked { address, frame })) = self.linked else {
             // Nothing but the frame that has entered linked code.
             return Ok(Way::Unwind { boundary });
         };
         let is_interrupted = matches!(self.start, Start::Interrupted(_));
-        let in_library = depth > 0 && !(self.is_leaf && depth == 1);
         Ok(match self.passable {
-            passable if is_interrupted && in_library => {
-                let skipped = passable.map_or(0, |(_, skipped)| skipped);
-                Way::Return { frame, address, skipped }
-            }
+            _ if is_interrupted && in_library => Way::Return { frame, address },
             Some((frame, skipped)) => Way::From { frame, skipped, address },
             None if is_interrupted => Way::From { frame, skipped: 0, address },
             None => Way::Unwind { boundary },

@@ -96,11 +96,9 @@ fn can_leave(served: &ServedCalls, address: u64, stack: u64) -> bool {
     if !served.is_here() || !obstacles::is_wanted(served) {
         return false;
     }
-    match way_out(stack) {
-        Ok(Way::Unwind { .. }) => {}
-        Ok(Way::From { skipped, .. })
-            if obstacles::may_skip(served, skipped, obstacles::LOOKS_AT_CALL) => {}
-        Ok(_) => return false,
+    match way_out(stack, served.calls().samples()) {
+        Ok(Way::Unwind { .. } | Way::From { .. }) => {}
+        Ok(Way::Return { .. }) => return false,
         Err(obstacle) => {
             obstacles::note(served, obstacle);
             return false;
@@ -110,9 +108,9 @@ fn can_leave(served: &ServedCalls, address: u64, stack: u64) -> bool {
     true
 }
 
-fn way_out(stack: u64) -> Result<Way, Obstacle> {
+fn way_out(stack: u64, looks: u64) -> Result<Way, Obstacle> {
     IS_LEAVING.set(true);
-    let way = frames::way_out(Start::AtCall(stack));
+    let way = frames::way_out(Start::AtCall(stack), looks);
     IS_LEAVING.set(false);
     way
 }
@@ -132,13 +130,13 @@ unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
     if !has_left && (!served.is_here() || !obstacles::is_wanted(served)) {
         return std::ptr::null();
     }
-    match way_out(stack) {
+    // The handler has decided that functions may be left without their cleanups.
+    match way_out(stack, u64::MAX) {
         Ok(Way::Unwind { boundary }) => {
             let (address, skipped) = LEFT.get();
             let told = Interruption::at(address, skipped, served.threads_started());
             boundary.unwind(told.to_string());
         }
-        // The handler has decided that they may be skipped.
         Ok(Way::From { frame, skipped, .. }) => {
             let (address, before) = LEFT.get();
             note(address, before + skipped);

@@ -4,17 +4,6 @@ use super::frames::Obstacle;
 use crate::executor::entry::unwind_boundary::frame::NoBoundary;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 
-/// The looks at a thread before it leaves a function without its cleanups at any instruction.
-pub(super) const LOOKS_AT_INSTRUCTION: u64 = 8;
-/// The same at the call of a library that throws nothing. There the function may be in the midst of a change, as when it frees memory. Most
-/// functions come to a call that may throw before long.
-pub(super) const LOOKS_AT_CALL: u64 = 40;
-
-/// True if functions may be left without their cleanups by now, or none are.
-pub(super) fn may_skip(served: &ServedCalls, skipped: u64, looks: u64) -> bool {
-    skipped == 0 || served.calls().samples() > looks
-}
-
 /// True if the thread runs a call that is to end.
 pub(super) fn is_wanted(served: &ServedCalls) -> bool {
     served.calls().wanted().is_some_and(|wanted| served.runs_within(wanted))
@@ -37,7 +26,7 @@ pub(super) fn note(served: &ServedCalls, obstacle: Obstacle) {
         Obstacle::Own(address) => (OWN, address),
         Obstacle::Unwinder(address) => (UNWINDER, address),
         // It was noted before.
-        Obstacle::Returns(_) => return,
+        Obstacle::Returns(_) | Obstacle::Cleanups => return,
         Obstacle::Boundary(NoBoundary::IsUnwinding, address) => (UNWINDS, address),
         Obstacle::Boundary(NoBoundary::OtherEntry, address) => (ENTERED_OTHERWISE, address),
         Obstacle::NoUnwindInformation(address) => (NO_UNWIND_INFORMATION, address),

@@ -10,11 +10,14 @@ use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::process::eh_frame;
 use crate::sync::Mutex;
 
-/// The time between two looks at a thread: at first, after [`QUICK_LOOKS`], and after [`LOOKS`].
-const INTERVALS: [Duration; 3] =
-    [Duration::from_micros(20), Duration::from_micros(50), Duration::from_millis(1)];
-const QUICK_LOOKS: u64 = 100;
-const LOOKS: u64 = 300;
+/// The time to the next look at a thread, each up to a number of looks. Most threads leave their calls at the first look, and a second
+/// signal would make them slower. A thread that throws is almost always in the unwinder, so the next looks follow soon.
+const INTERVALS: [(u64, Duration); 4] = [
+    (8, Duration::from_micros(20)),
+    (300, Duration::from_micros(5)),
+    (500, Duration::from_micros(50)),
+    (u64::MAX, Duration::from_millis(1)),
+];
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
 #[derive(Debug, Default)]
@@ -154,8 +157,8 @@ impl Requests {
                     return false;
                 }
                 *looks += 1;
-                let interval =
-                    INTERVALS[usize::from(*looks > QUICK_LOOKS) + usize::from(*looks > LOOKS)];
+                let later = INTERVALS.iter().find(|(most, _)| *looks <= *most);
+                let interval = later.map_or(Duration::ZERO, |(_, interval)| *interval);
                 *next = now + interval;
             }
             true

@@ -12,6 +12,7 @@ use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use super::frames::{self, Obstacle, Start, Way};
 use super::leave::{self, farcall_leave};
 use super::machine::Interrupted;
+use super::places::Place;
 use super::{obstacles, personalities, return_stubs};
 use crate::error::{Error, Result};
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
@@ -79,18 +80,16 @@ fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
         return;
     }
     let stands_at = thread.program_counter();
-    match frames::way_out(Start::Interrupted(stands_at)) {
-        Ok(Way::From { frame, skipped, address })
-            if obstacles::may_skip(served, skipped, obstacles::LOOKS_AT_INSTRUCTION) =>
-        {
+    // A wait that fails by `EINTR` is left at once.
+    let is_in_wait = Place::of(stands_at) == Place::Library && thread.is_in_wait();
+    let looks = if is_in_wait { u64::MAX } else { served.calls().samples() };
+    match frames::way_out(Start::Interrupted(stands_at), looks) {
+        Ok(Way::From { frame, skipped, address }) => {
             leave::note(address, skipped);
             leave::begin();
             thread.call_from(&frame, farcall_leave as *const c_void as u64);
         }
-        Ok(Way::Return { frame, address, skipped })
-            if thread.is_in_wait()
-                || obstacles::may_skip(served, skipped, obstacles::LOOKS_AT_CALL) =>
-        {
+        Ok(Way::Return { frame, address }) => {
             let place = served.stub().load(Ordering::Relaxed);
             let slot = frame.return_slot();
             // SAFETY: the unwinder has read the return address of a frame of this thread here.
@@ -103,7 +102,7 @@ fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
             }
             served.note_obstacle(obstacles::IN_LIBRARY, stands_at);
         }
-        Ok(_) => {}
+        Ok(Way::Unwind { .. }) => {}
         Err(obstacle) => {
             if matches!(obstacle, Obstacle::Returns(_)) && thread.is_in_wait() {
                 thread.fail_system_call();
