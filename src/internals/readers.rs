@@ -135,7 +135,11 @@ pub fn control(bytes: &[u8]) -> bool {
     let is_taken = opener.answer();
     // Other messages are not for a controller, or come too early, or find no sweeper expected.
     let is_due = match message {
-        Some(ControlMessage::Refused { .. } | ControlMessage::LastWords { .. }) => true,
+        Some(
+            ControlMessage::Refused { .. }
+            | ControlMessage::LastWords { .. }
+            | ControlMessage::NotInterrupted { .. },
+        ) => true,
         Some(_) | None => written == 0,
     };
     assert!(!is_taken || is_due, "taken, and not due: {bytes:x?}");
