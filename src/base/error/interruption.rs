@@ -106,7 +106,10 @@ impl std::str::FromStr for Interruption {
             let address = u64::from_str_radix(address, 16).ok()?;
             Some(Self::at(address, skipped.parse().ok()?, threads.parse().ok()?))
         });
-        numbers.ok_or_else(|| super::Error::invalid(format!("{text:?} tells of no interruption")))
+        // Without the text, which may be long.
+        let bytes = text.len();
+        numbers
+            .ok_or_else(|| super::Error::invalid(format!("{bytes} bytes tell of no interruption")))
     }
 }
 
