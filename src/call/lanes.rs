@@ -2,7 +2,8 @@
 //!
 //! A thread finds its lane in a list of its own, without a lock. A thread without a lane takes an idle one, or has one opened.
 //! When the thread ends, its lane becomes idle. So there are as many lanes as threads ever called at the same time. Each lane
-//! has its own thread on the other side, so a call that blocks there blocks no other lane.
+//! has its own thread on the other side, so a call that blocks there blocks no other lane. A call with a deadline that a handler makes
+//! needs a lane on which nothing is under way. The thread keeps that lane as well.
 //!
 //! Where linked code has thread-locals, a lane ends with its thread. The thread on the other side has the values of that thread's
 //! calls, and another thread must not find them.
@@ -11,6 +12,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
+#[cfg(not(model))]
+use super::counters::CallNumber;
 use super::counters::Counters;
 use super::endpoint::{Endpoint, Handler, LaneEnd};
 #[cfg(not(model))]
@@ -253,10 +256,9 @@ impl Lanes {
         late: impl FnOnce(LaneEnd),
     ) -> Result<R> {
         self.origin.check()?;
-        let own = self.held().filter(|end| !end.is_busy());
-        let end = match own.and_then(|end| self.let_go(end)) {
-            Some(end) => end,
-            None => self.take(open, deadline)?,
+        let (place, end) = match self.let_go_idle() {
+            Some(own) => own,
+            None => (usize::MAX, self.take(open, deadline)?),
         };
         let outcome = work(&end);
         match &outcome {
@@ -265,10 +267,9 @@ impl Lanes {
                 self.finishing.fetch_add(1, Ordering::Relaxed);
                 late(end);
             }
-            _ if self.held().is_some() => self.retire(end),
             _ => {
                 let end = Rc::new(end);
-                if !self.hold(&end) {
+                if !self.hold_at(place, &end) {
                     self.pass_on(end);
                 }
             }
@@ -375,6 +376,14 @@ impl Lanes {
         GracePeriod { lanes: inside.collect(), ..GracePeriod::default() }
     }
 
+    /// The newest call of each lane on which this side has calls under way.
+    #[cfg(not(model))]
+    pub(crate) fn under_way(&self) -> Vec<CallNumber> {
+        let open = self.open.lock();
+        let calls = open.lanes.iter().filter(|lane| lane.is_for == Use::Calls);
+        calls.filter_map(|lane| lane.counters.newest_call()).collect()
+    }
+
     /// The sums of all lanes so far.
     pub(crate) fn sums(&self) -> Sums {
         let open = self.open.lock();
@@ -405,15 +414,36 @@ impl Lanes {
 
     /// Makes a lane this thread's. False when the thread is about to end and its list is gone.
     fn hold(self: &Arc<Self>, end: &Rc<LaneEnd>) -> bool {
+        self.hold_at(usize::MAX, end)
+    }
+
+    /// The same with a place in the thread's list. The thread calls on the first lane there, so it finds the same thread-locals of linked
+    /// code each time.
+    fn hold_at(self: &Arc<Self>, place: usize, end: &Rc<LaneEnd>) -> bool {
         let (home, end) = (Arc::downgrade(self), Rc::clone(end));
         let held = Held { home, end };
         let hold = |all: &RefCell<Holdings>| {
             let mut all = all.borrow_mut();
             // Drops the lanes of sessions that are over.
             all.0.retain(|held| held.home.strong_count() > 0);
-            all.0.push(held);
+            let place = place.min(all.0.len());
+            all.0.insert(place, held);
         };
         HELD.try_with(hold).is_ok()
+    }
+
+    /// Takes the first lane from this thread on which nothing is under way, with its place in the thread's list.
+    fn let_go_idle(&self) -> Option<(usize, LaneEnd)> {
+        let let_go = |all: &RefCell<Holdings>| {
+            let mut all = all.borrow_mut();
+            let is_idle =
+                |held: &Held| std::ptr::eq(held.home.as_ptr(), self) && !held.end.is_busy();
+            let place = all.0.iter().position(is_idle)?;
+            Some((place, all.0.remove(place).end))
+        };
+        let (place, end) = HELD.try_with(let_go).ok().flatten()?;
+        // As in `let_go`.
+        Some((place, Rc::into_inner(end)?))
     }
 
     /// Gives a lane back that this thread does not hold.

@@ -1,16 +1,19 @@
 //! Calls inside of handlers: the inner call ends, and the outer one goes on.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use farcall::ErrorKind;
+use farcall::controller::CallOptions;
 
 use super::{GRACE, OnDeadline, Session, options};
 use crate::testkit::corpus::PLAIN;
+use crate::testkit::held::Held;
 
 type Outer = extern "C" fn(i64) -> i64;
+type Turn = extern "C" fn() -> i64;
 
 /// A session whose handler `ask` calls `spin` with a deadline, and answers what the host asks twofold.
 fn session() -> (Session, Arc<AtomicU64>) {
@@ -55,6 +58,45 @@ fn an_outer_call_with_a_later_deadline_returns() {
         assert_eq!(outer.call_with(&later, (time,)).expect("it returns"), 1000 + 2 * time);
     }
     assert_eq!(interrupted.load(Relaxed), 9);
+}
+
+/// A session whose handler `ask` calls `turn` so, and answers with its result.
+fn session_that_counts(options: fn() -> CallOptions<'static>) -> Session {
+    let session = Session::empty();
+    let process = session.executor.process().expect("a process").downgrade();
+    let told = Arc::new(OnceLock::new());
+    let known = Arc::clone(&told);
+    let ask = move |_: i64| -> i64 {
+        let (Some(process), Some(turn)) = (process.upgrade(), known.get()) else { return -1 };
+        process.function::<Turn>(*turn).call_with(&options(), ()).expect("it returns")
+    };
+    session.library.define_handler("ask", ask).expect("defined");
+    session.add("nested.c", PLAIN);
+    told.set(session.library.lookup("turn").expect("linked")).expect("once");
+    session
+}
+
+#[test]
+fn a_handler_s_calls_with_a_deadline_keep_thread_locals() {
+    let session = session_that_counts(|| options(60_000));
+    let outer = session.library.function::<Outer>("outer");
+    let lanes = Held::of(session.pid());
+    for time in 1..20 {
+        assert_eq!(outer.call((0,)).expect("it returns"), 1000 + time);
+    }
+    assert!(Held::of(session.pid()).threads <= lanes.threads + 1, "one lane for all of them");
+}
+
+#[test]
+fn a_thread_keeps_its_lane_when_a_handler_calls() {
+    let session = session_that_counts(CallOptions::new);
+    let outer = session.library.function::<Outer>("outer");
+    for time in 1..20 {
+        assert_eq!(session.number("turn"), 2 * time - 1);
+        assert_eq!(session.number("turn"), 2 * time);
+        // The call's lane is not the thread's meanwhile.
+        assert_eq!(outer.call_with(&options(60_000), (0,)).expect("it returns"), 1000 + time);
+    }
 }
 
 /// The handler runs to its end first, so the outer call is left when it would go on.

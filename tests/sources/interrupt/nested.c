@@ -11,6 +11,11 @@ long outer(long question) {
 
 long outer_calls(void) { return calls; }
 
+static _Thread_local long turns;
+
+/* Counts the calls on its thread. */
+long turn(void) { return turns = turns + 1; }
+
 /* Is hardly ever outside of the host. */
 void ask_without_end(void) {
     for (;;)
