@@ -10,6 +10,8 @@
 //! none.
 #![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod call_frame;
 pub(crate) mod cxx_exceptions;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod frame;

@@ -6,12 +6,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::call_sites::{self, CallSite};
-use super::machine::{AtCall, KEPT_COLUMNS};
-use super::personalities;
 use super::places::{self, Place};
+use super::unwind_tables::call_sites::{self, CallSite};
+use super::unwind_tables::personalities;
 use crate::executor::entry::enter;
 use crate::executor::entry::unwind_boundary;
+use crate::executor::entry::unwind_boundary::call_frame::AtCall;
 use crate::executor::entry::unwind_boundary::cxx_exceptions::Exceptions;
 use crate::executor::entry::unwind_boundary::frame::{BoundaryFrame, NoBoundary};
 
@@ -30,8 +30,9 @@ const FRAMES_MAX: usize = 1 << 18;
 pub(super) enum Way {
     /// Unwinding to the boundary may begin in the innermost frame, which stands at a call.
     Unwind { boundary: BoundaryFrame },
-    /// As if this frame had called. `skipped` functions with cleanups are left without them. Linked code stands at the address.
-    From { frame: AtCall, skipped: u64, address: u64 },
+    /// As if this frame had called. `skipped` functions with cleanups are left without them. Linked code stands at the address. Unwinding
+    /// to the boundary may begin in the frame, unless a second look is needed: then there is none.
+    From { frame: AtCall, skipped: u64, address: u64, boundary: Option<BoundaryFrame> },
     /// When the library returns to linked code: the frame that it returns to, and the address there.
     Return { frame: AtCall, address: u64 },
 }
@@ -99,6 +100,8 @@ struct Walk {
     tables: u64,
     /// The last frame stands where an unwinding must not arrive.
     refuses: bool,
+    /// A function catches every exception.
+    catches_all: bool,
     /// The caller of the outermost frame that cannot be unwound, and the functions with a table that lie above it.
     passable: Option<(AtCall, u64)>,
     last: (Place, BoundaryFrame),
@@ -116,9 +119,22 @@ struct Linked {
 impl Walk {
     fn new(start: Start, looks: u64) -> Self {
         let (linked, passable, obstacle) = (None, None, None);
-        let (frames, is_leaf, tables, refuses) = (0, false, 0, false);
+        let (frames, tables) = (0, 0);
+        let (is_leaf, refuses, catches_all) = (false, false, false);
         let last = (Place::Library, BoundaryFrame { address: 0, stack: 0 });
-        Self { start, looks, frames, is_leaf, linked, tables, refuses, passable, last, obstacle }
+        Self {
+            start,
+            looks,
+            frames,
+            is_leaf,
+            linked,
+            tables,
+            refuses,
+            catches_all,
+            passable,
+            last,
+            obstacle,
+        }
     }
 
     /// Adds the next frame. False when the walk is over.
@@ -204,6 +220,7 @@ impl Walk {
             if catches_all && !personalities::are_known(address) {
                 return Some(Obstacle::Catches(address));
             }
+            self.catches_all |= catches_all;
             let catches_none = catches_all && !is_exact && self.has_caught();
             let site = if catches_none { CallSite::Refused } else { site };
             self.tables += u64::from(site != CallSite::NoTable);
@@ -252,10 +269,13 @@ impl Walk {
             return Ok(Way::Unwind { boundary });
         };
         let is_interrupted = matches!(self.start, Start::Interrupted(_));
+        // A function that catches everything may be in a `catch` block, which a signal's handler cannot see.
+        let unwinds_to = (!self.catches_all).then_some(boundary);
+        let from = |frame, skipped| Way::From { frame, skipped, address, boundary: unwinds_to };
         Ok(match self.passable {
             _ if is_interrupted && in_library => Way::Return { frame, address },
-            Some((frame, skipped)) => Way::From { frame, skipped, address },
-            None if is_interrupted => Way::From { frame, skipped: 0, address },
+            Some((frame, skipped)) => from(frame, skipped),
+            None if is_interrupted => from(frame, 0),
             None => Way::Unwind { boundary },
         })
     }
@@ -289,9 +309,8 @@ impl Frame {
     }
 
     fn at_call(&self) -> AtCall {
-        // SAFETY: as above; functions keep these registers.
-        let register = |column| unsafe { _Unwind_GetGR(self.0, column) as u64 };
-        AtCall { kept: KEPT_COLUMNS.map(register), stack: self.stack() }
+        // SAFETY: as above.
+        unsafe { AtCall::of(self.0) }
     }
 }
 
@@ -310,7 +329,6 @@ unsafe extern "C" {
     ) -> c_int;
     fn _Unwind_GetIP(context: *mut c_void) -> usize;
     fn _Unwind_GetCFA(context: *mut c_void) -> usize;
-    fn _Unwind_GetGR(context: *mut c_void, column: c_int) -> usize;
     fn _Unwind_GetRegionStart(context: *mut c_void) -> usize;
     fn _Unwind_GetLanguageSpecificData(context: *mut c_void) -> *mut c_void;
 }

@@ -4,9 +4,10 @@
 use std::cell::Cell;
 
 use super::frames::{self, Obstacle, Start, Way};
-use super::machine::AtCall;
 use super::obstacles;
 use crate::error::Interruption;
+use crate::executor::entry::unwind_boundary::call_frame::AtCall;
+use crate::executor::entry::unwind_boundary::frame::BoundaryFrame;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 
 std::arch::global_asm!(
@@ -69,8 +70,17 @@ thread_local! {
     /// Where the interrupted call stood, and how many functions it has left without their cleanups.
     static LEFT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     static IS_LEAVING: Cell<bool> = const { Cell::new(false) };
-    /// A frame has been left whose caller would take its return for a result.
-    static HAS_LEFT: Cell<bool> = const { Cell::new(false) };
+    static BEGUN: Cell<Begun> = const { Cell::new(Begun::No) };
+}
+
+/// Whether the thread has left a frame whose caller would take its return for a result.
+#[derive(Debug, Default, Clone, Copy)]
+enum Begun {
+    #[default]
+    No,
+    Yes,
+    /// Yes, and all frames up to the boundary can be unwound.
+    To(BoundaryFrame),
 }
 
 /// True while this thread looks at its frames. It may hold a lock of the unwinder then.
@@ -115,9 +125,9 @@ fn way_out(stack: u64, looks: u64) -> Result<Way, Obstacle> {
     way
 }
 
-/// Says that the thread leaves a frame. From then on there is no way back.
-pub(super) fn begin() {
-    HAS_LEFT.set(true);
+/// Says that the thread leaves a frame. From then on there is no way back. No further look is needed if the boundary is known.
+pub(super) fn begin(boundary: Option<BoundaryFrame>) {
+    BEGUN.set(boundary.map_or(Begun::Yes, Begun::To));
 }
 
 /// Unwinds the call of the thread, whose innermost frame has this stack pointer when this call has returned. Returns null if the call is
@@ -126,12 +136,13 @@ unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
     let Some(served) = ServedCalls::of_thread() else { return std::ptr::null() };
     // A child that the call has forked returns to its copy of the stub.
     // A request that is over by now was not, when the thread has left a frame.
-    let has_left = HAS_LEFT.take();
-    if !has_left && (!served.is_here() || !obstacles::is_wanted(served)) {
-        return std::ptr::null();
-    }
-    // The handler has decided that functions may be left without their cleanups.
-    match way_out(stack, u64::MAX) {
+    let way = match BEGUN.take() {
+        Begun::No if !served.is_here() || !obstacles::is_wanted(served) => return std::ptr::null(),
+        // The handler has decided that functions may be left without their cleanups.
+        Begun::No | Begun::Yes => way_out(stack, u64::MAX),
+        Begun::To(boundary) => Ok(Way::Unwind { boundary }),
+    };
+    match way {
         Ok(Way::Unwind { boundary }) => {
             let (address, skipped) = LEFT.get();
             let told = Interruption::at(address, skipped, served.threads_started());
@@ -140,7 +151,7 @@ unsafe extern "C-unwind" fn left(stack: u64) -> *const AtCall {
         Ok(Way::From { frame, skipped, .. }) => {
             let (address, before) = LEFT.get();
             note(address, before + skipped);
-            begin();
+            begin(None);
             FRAME.set(frame);
             FRAME.with(Cell::as_ptr)
         }

@@ -3,6 +3,7 @@
 
 use libc::ucontext_t;
 
+use crate::executor::entry::unwind_boundary::call_frame::{AtCall, KEPT};
 use crate::executor::process::loaded::pointer;
 #[cfg(target_arch = "x86_64")]
 use libc::{
@@ -10,11 +11,7 @@ use libc::{
     REG_RSP,
 };
 
-/// The registers that a function keeps for its caller.
-pub(super) const KEPT: usize = 6;
-/// Their numbers in unwind information.
-pub(super) const KEPT_COLUMNS: [i32; KEPT] = [3, 6, 12, 13, 14, 15];
-/// The same in the kernel's description of a thread.
+/// The registers that a function keeps, in the kernel's description of a thread.
 const KEPT_REGISTERS: [i32; KEPT] = [REG_RBX, REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15];
 /// The direction flag, which is clear at a call.
 const DIRECTION: i64 = 1 << 10;
@@ -47,23 +44,6 @@ const BLOCKING: [i64; 20] = [
 const FUTEX_OPERATION: u64 = 0x7f;
 /// The operations of `futex` that wait.
 const FUTEX_WAITS: [u64; 2] = [libc::FUTEX_WAIT as u64, libc::FUTEX_WAIT_BITSET as u64];
-
-/// A frame at a call: the stack pointer when the callee has returned, and the registers that it has then.
-#[derive(Debug, Default, Clone, Copy)]
-#[repr(C)]
-pub(super) struct AtCall {
-    pub(super) kept: [u64; KEPT],
-    pub(super) stack: u64,
-}
-
-impl AtCall {
-    pub(super) const NONE: Self = Self { kept: [0; KEPT], stack: 0 };
-
-    /// Where the callee finds its return address.
-    pub(super) fn return_slot(&self) -> *mut u64 {
-        pointer::<u64>(self.stack.wrapping_sub(8)).cast_mut()
-    }
-}
 
 /// The state of the thread that a signal has interrupted.
 pub(super) struct Interrupted<'a>(&'a mut ucontext_t);

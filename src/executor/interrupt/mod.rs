@@ -19,8 +19,6 @@
 //! touched: the handler compares numbers that only its own thread writes.
 
 #[cfg(target_arch = "x86_64")]
-mod call_sites;
-#[cfg(target_arch = "x86_64")]
 mod frames;
 #[cfg(target_arch = "x86_64")]
 mod leave;
@@ -28,18 +26,22 @@ mod leave;
 mod machine;
 #[cfg(target_arch = "x86_64")]
 mod obstacles;
-#[cfg(target_arch = "x86_64")]
-mod personalities;
 mod places;
 mod request;
 #[cfg(target_arch = "x86_64")]
 mod return_stubs;
 #[cfg_attr(not(target_arch = "x86_64"), path = "no_signal.rs")]
 mod signal;
+#[cfg(target_arch = "x86_64")]
+mod throws;
+#[cfg(target_arch = "x86_64")]
+mod unwind_tables;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use leave::is_due;
 pub(crate) use places::{add_linked, prepare};
 pub(crate) use request::Requests;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use signal::is_due;
+pub(crate) use signal::{in_place_of, is_due};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use throws::in_place_of;

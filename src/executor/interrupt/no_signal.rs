@@ -1,5 +1,6 @@
 //! The processors on which calls are not interrupted.
 
+use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 
@@ -24,4 +25,9 @@ pub(super) fn obstacle(_: &ServedCalls) -> String {
 /// No call is to end.
 pub(crate) fn is_due(_: u64, _: u64) -> bool {
     false
+}
+
+/// Throws are not looked at.
+pub(crate) fn in_place_of(_: &str, address: ExecutorAddr) -> ExecutorAddr {
+    address
 }

@@ -8,12 +8,14 @@
 )]
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use nix::errno::Errno;
 
 use super::frames::{self, Obstacle, Start, Way};
 use super::leave::{self, farcall_leave};
 use super::machine::Interrupted;
 use super::places::Place;
-use super::{obstacles, personalities, return_stubs};
+use super::unwind_tables::personalities;
+use super::{obstacles, return_stubs};
 use crate::error::{Error, Result};
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::process::eh_frame;
@@ -29,7 +31,7 @@ const STACK_BYTES_MIN: u64 = 16 << 10;
 ///
 /// # Errors
 ///
-/// If the system refuses.
+/// If the program has a handler of its own for the signal, which stays, or the system refuses.
 pub(super) fn install(served: &ServedCalls) -> Result<()> {
     static STUBS: std::sync::Once = std::sync::Once::new();
     let mut registered = Ok(());
@@ -43,11 +45,23 @@ pub(super) fn install(served: &ServedCalls) -> Result<()> {
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_signal as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: as above.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the system writes the present action, for which there is room.
+    let read = unsafe { libc::sigaction(SIGNAL, std::ptr::null(), &raw mut before) };
+    checked(read)?;
+    match before.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {}
+        handler if handler == action.sa_sigaction => return Ok(()),
+        _ => return Err(Error::invalid("the program handles SIGURG itself")),
+    }
     // SAFETY: the handler has the three-argument form that its flags ask for.
-    let done = unsafe { libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut()) };
-    nix::errno::Errno::result(done)
-        .map(drop)
-        .map_err(|errno| Error::os("installing the handler that interrupts calls", errno))
+    checked(unsafe { libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut()) })
+}
+
+fn checked(done: c_int) -> Result<()> {
+    let what = "installing the handler that interrupts calls";
+    Errno::result(done).map(drop).map_err(|errno| Error::os(what, errno))
 }
 
 /// Gives back what [`install`] has taken for the thread.
@@ -56,13 +70,13 @@ pub(super) fn release(served: &ServedCalls) {
 }
 
 extern "C" fn on_signal(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    let errno = nix::errno::Errno::last_raw();
+    let errno = Errno::last_raw();
     if let Some(served) = ServedCalls::of_thread().filter(|served| served.is_here()) {
         // SAFETY: the kernel passes the state of the interrupted thread, which it restores when the handler has returned.
         let context = unsafe { &mut *context.cast::<ucontext_t>() };
         inspect(served, &mut Interrupted::new(context));
     }
-    nix::errno::Errno::set_raw(errno);
+    Errno::set_raw(errno);
 }
 
 /// Looks at the interrupted thread, and makes it leave its call if it can.
@@ -84,9 +98,9 @@ fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
     let is_in_wait = Place::of(stands_at) == Place::Library && thread.is_in_wait();
     let looks = if is_in_wait { u64::MAX } else { served.calls().samples() };
     match frames::way_out(Start::Interrupted(stands_at), looks) {
-        Ok(Way::From { frame, skipped, address }) => {
+        Ok(Way::From { frame, skipped, address, boundary }) => {
             leave::note(address, skipped);
-            leave::begin();
+            leave::begin(boundary);
             thread.call_from(&frame, farcall_leave as *const c_void as u64);
         }
         Ok(Way::Return { frame, address }) => {

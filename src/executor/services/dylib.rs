@@ -16,6 +16,7 @@ use crate::executor::entry::controller_call;
 use crate::executor::entry::stubs::handler_entry;
 use crate::executor::entry::unwind_boundary::static_guards;
 use crate::executor::entry::wrapper::Serve;
+use crate::executor::interrupt;
 use crate::executor::memory::advice;
 use crate::executor::process::copy_relocations::{self, CopyRelocations};
 use crate::executor::process::libraries::{
@@ -245,7 +246,7 @@ fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
         open_defaults();
         find()
     };
-    Some(static_guards::in_place_of(name, found?))
+    Some(interrupt::in_place_of(name, static_guards::in_place_of(name, found?)))
 }
 
 /// A name as `.symver` makes it, such as `memcpy@GLIBC_2.2.5`: without its version, and the version. The version is empty if there is

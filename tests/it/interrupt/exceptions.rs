@@ -24,6 +24,25 @@ fn a_function_that_catches_and_throws_again_is_interrupted() {
     assert_eq!(session.pid(), before);
 }
 
+/// It is almost always in the unwinder.
+#[test]
+fn a_loop_that_throws_destroys_its_exceptions() {
+    let session = Session::start("throws.cpp");
+    let before = session.pid();
+    let (mut skipped, mut at_throw) = (0, 0);
+    for time in 1..100 {
+        let error = session.interrupt("throw_without_end");
+        let told = error.interruption().expect("interrupted");
+        skipped += i64::try_from(told.cleanups_skipped).expect("few");
+        at_throw += u32::from(told.cleanups_skipped == 0);
+        assert!(session.number("alive") <= skipped, "{error}");
+        assert_eq!(session.number("count"), time);
+    }
+    assert!(session.number("thrown") > 1000);
+    assert!(at_throw > 50, "{at_throw} of 99");
+    assert_eq!(session.pid(), before);
+}
+
 #[test]
 fn a_function_that_swallows_every_exception_is_killed() {
     let session = Session::supervised("exceptions.cpp", RestartPolicy::new());

@@ -12,7 +12,7 @@ use crate::testkit::corpus::PLAIN;
 const BLOCKS_SIGNALS: i64 = 10;
 
 /// The executor says why in time, on a loaded machine too.
-const LONG: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(6);
 
 /// Long enough for the code to be where it cannot be interrupted.
 fn brief(on_deadline: OnDeadline) -> CallOptions<'static> {
@@ -27,7 +27,7 @@ fn code_that_blocks_all_signals_is_killed_and_the_error_says_so() {
     let options = brief(OnDeadline::InterruptOrKill);
     let error = run.call_with(&options, (BLOCKS_SIGNALS,)).expect_err("it has no end");
     assert!(error.death().is_some(), "{error}");
-    for words in ["did not return in time", "not interrupted in 2s", "blocks SIGURG"] {
+    for words in ["did not return in time", "not interrupted in 6s", "blocks SIGURG"] {
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
     assert!(run.call((0,)).expect_err("it is dead").is_disconnected());
@@ -46,13 +46,26 @@ fn code_that_blocks_all_signals_is_abandoned_by_choice() {
 }
 
 #[test]
+fn a_program_that_handles_the_signal_itself_keeps_its_handler() {
+    let session = Session::start("loops.c");
+    session.add("own_handler.c", PLAIN);
+    // With a handler of farcall's.
+    session.interrupt("spin");
+    session.library.function::<extern "C" fn()>("handle").call(()).expect("it returns");
+    let error = session.ended("spin", &brief(OnDeadline::Interrupt));
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("the program handles SIGURG itself"), "{error}");
+    assert_eq!((session.number("handled"), session.number("handled")), (1, 2));
+}
+
+#[test]
 fn code_without_unwind_information_is_abandoned_by_name() {
     let session = Session::start("loops.c");
     session.add("bare.s", PLAIN);
     let before = session.pid();
     let error = session.ended("spin_bare", &brief(OnDeadline::Interrupt));
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-    for words in ["not interrupted in 2s", "no unwind information"] {
+    for words in ["not interrupted in 6s", "no unwind information"] {
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
     assert!(error.interruption().is_none());

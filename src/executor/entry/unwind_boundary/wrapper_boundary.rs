@@ -10,6 +10,7 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
+use super::call_frame::AtCall;
 use super::served_calls::ServedCalls;
 use super::{END_OF_STACK, Exception, Registers, force_unwind};
 use crate::ExecutorAddr;
@@ -60,7 +61,7 @@ unsafe extern "C" {
     /// The instruction behind the call.
     safe fn farcall_wrapper_returns();
     /// Makes the call in the frame return this pointer and the size 0, from any deeper frame.
-    fn farcall_return_from_wrapper(frame: *const Frame, data: *mut c_void) -> !;
+    fn farcall_return_from_wrapper(frame: *const AtCall, data: *mut c_void) -> !;
 }
 
 type Enter = unsafe extern "C" fn(*const c_void, *const u8, usize) -> Registers;
@@ -82,16 +83,6 @@ pub(crate) unsafe fn enter(function: *const c_void, args: *const u8, bytes: usiz
 pub(super) fn is_at(address: u64) -> bool {
     address == farcall_wrapper_returns as *const c_void as u64
 }
-
-/// The frame of [`enter`]: the registers that functions keep, and its stack pointer. The assembler reads it.
-#[repr(C)]
-struct Frame {
-    kept: [u64; 6],
-    stack: u64,
-}
-
-/// The numbers of these registers in unwind information.
-const KEPT_COLUMNS: [c_int; 6] = [3, 6, 12, 13, 14, 15];
 
 /// An unwinding to the frame with this stack pointer. The exception comes first, by whose address the unwinder names it.
 #[repr(C)]
@@ -147,14 +138,14 @@ unsafe extern "C-unwind" fn on_frame(
         INNERMOST.set(outer);
         super::tidy_up(ServedCalls::exceptions_at_begin());
         // SAFETY: the context is valid inside of the callback.
-        let kept = KEPT_COLUMNS.map(|column| unsafe { _Unwind_GetGR(context, column) as u64 });
+        let frame = AtCall { stack, ..unsafe { AtCall::of(context) } };
         // SAFETY: the frame has the function's address in its innermost word.
         let function = unsafe { *pointer::<u64>(ExecutorAddr::new(stack)) };
         let error = WrapperFunctionBuffer::out_of_band(&why).for_code(ExecutorAddr::new(function));
         drop(why);
         let (data, _) = error.into_parts();
         // SAFETY: the frames in between belong to linked code, to the unwinder, and to this file, where nothing needs dropping any more.
-        unsafe { farcall_return_from_wrapper(&Frame { kept, stack }, data.cast()) }
+        unsafe { farcall_return_from_wrapper(&frame, data.cast()) }
     }
     0
 }
@@ -164,8 +155,4 @@ unsafe extern "C" fn on_caught(_reason: c_int, exception: *mut c_void) {
     // SAFETY: the exception is the first field of what `unwind` has made, and nothing else frees it now.
     let unwinding = unsafe { Box::from_raw(exception.cast::<Unwinding>()) };
     INNERMOST.set(unwinding.outer);
-}
-
-unsafe extern "C" {
-    fn _Unwind_GetGR(context: *mut c_void, column: c_int) -> usize;
 }

@@ -3,17 +3,16 @@
 //! The format is GCC's for language-specific data, which C, C++ and Rust share ("Exception Handling Tables" of the Itanium C++
 //! ABI). A function without such data has no cleanups, and can be left anywhere.
 //!
-//! The tables are input of the controller, and are mapped. A malformed one counts as one without the address.
-#![allow(unsafe_code, reason = "reads tables of linked code at their addresses")]
+//! A malformed table counts as a table without the address.
 
-use crate::executor::process::loaded::pointer;
+use super::cursor::Cursor;
 
 /// An encoding of DWARF that says "there is none".
 const OMITTED: u8 = 0xff;
 
 /// The answer of a function's table for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallSite {
+pub(in crate::executor::interrupt) enum CallSite {
     /// The function has no table: nothing runs, and nothing refuses.
     NoTable,
     /// An unwinding may pass or begin here, and runs nothing.
@@ -27,7 +26,11 @@ pub(super) enum CallSite {
 
 /// Looks the address of a call's last byte up in the table at `table`, of the function that starts at `function`. Address 0 is no table.
 /// Also true if the function catches every exception there.
-pub(super) fn at(table: u64, function: u64, address: u64) -> (CallSite, bool) {
+pub(in crate::executor::interrupt) fn at(
+    table: u64,
+    function: u64,
+    address: u64,
+) -> (CallSite, bool) {
     if table == 0 {
         return (CallSite::NoTable, false);
     }
@@ -42,7 +45,7 @@ pub(super) fn at(table: u64, function: u64, address: u64) -> (CallSite, bool) {
 }
 
 /// True if a function with this table catches every exception anywhere.
-pub(super) fn catches_all(table: u64) -> bool {
+pub(in crate::executor::interrupt) fn catches_all(table: u64) -> bool {
     table != 0 && Table::read(Cursor(table)).is_some_and(|table| table.catches_all_anywhere())
 }
 
@@ -71,7 +74,7 @@ impl Table {
     fn read(mut cursor: Cursor) -> Option<Self> {
         let start_encoding = cursor.byte();
         if start_encoding != OMITTED {
-            cursor.encoded(start_encoding)?;
+            encoded(&mut cursor, start_encoding)?;
         }
         let type_encoding = cursor.byte();
         let types = if type_encoding == OMITTED {
@@ -121,7 +124,7 @@ impl Table {
     fn catches_all_anywhere(&self) -> bool {
         let mut cursor = Cursor(self.entries.0);
         while cursor.0 < self.end {
-            let site = [(); 3].map(|()| cursor.encoded(self.encoding));
+            let site = [(); 3].map(|()| encoded(&mut cursor, self.encoding));
             let action = cursor.uleb128();
             if site.contains(&None) || self.catches_all(action) {
                 return site.iter().all(Option::is_some);
@@ -137,9 +140,9 @@ fn entry(cursor: Cursor, function: u64, address: u64) -> Option<Entry> {
     let mut cursor = Cursor(table.entries.0);
     let offset = address.checked_sub(function)?;
     while cursor.0 < table.end {
-        let start = cursor.encoded(table.encoding)?;
-        let length = cursor.encoded(table.encoding)?;
-        let landing_pad = cursor.encoded(table.encoding)?;
+        let start = encoded(&mut cursor, table.encoding)?;
+        let length = encoded(&mut cursor, table.encoding)?;
+        let landing_pad = encoded(&mut cursor, table.encoding)?;
         let action = cursor.uleb128();
         if offset < start {
             // The entries go up.
@@ -154,59 +157,14 @@ fn entry(cursor: Cursor, function: u64, address: u64) -> Option<Entry> {
     None
 }
 
-/// The address of the next byte to read.
-struct Cursor(u64);
-
-impl Cursor {
-    fn byte(&mut self) -> u8 {
-        // SAFETY: the table of a function is mapped with the function, and ends behind the length that its head says.
-        let byte = unsafe { *pointer::<u8>(self.0) };
-        self.0 += 1;
-        byte
-    }
-
-    fn uleb128(&mut self) -> u64 {
-        let (mut value, mut shift) = (0, 0);
-        loop {
-            let byte = self.byte();
-            if shift < u64::BITS {
-                value |= u64::from(byte & 0x7f) << shift;
-            }
-            shift += 7;
-            if byte & 0x80 == 0 {
-                return value;
-            }
-        }
-    }
-
-    fn sleb128(&mut self) -> i64 {
-        let (mut value, mut shift) = (0_i64, 0);
-        loop {
-            let byte = self.byte();
-            if shift < u64::BITS {
-                value |= i64::from(byte & 0x7f) << shift;
-            }
-            shift += 7;
-            if byte & 0x80 == 0 {
-                let is_negative = byte & 0x40 != 0 && shift < u64::BITS;
-                return if is_negative { value | -1 << shift } else { value };
-            }
-        }
-    }
-
-    fn little_endian(&mut self, bytes: u32) -> u64 {
-        (0..bytes).fold(0, |value, at| value | u64::from(self.byte()) << (8 * at))
-    }
-
-    /// A number of a format that call sites use. They are relative to the function, whatever the other bits of the encoding say.
-    fn encoded(&mut self, encoding: u8) -> Option<u64> {
-        match encoding & 0x0f {
-            0x00 | 0x04 | 0x0c => Some(self.little_endian(8)),
-            0x01 => Some(self.uleb128()),
-            0x02 | 0x0a => Some(self.little_endian(2)),
-            0x03 | 0x0b => Some(self.little_endian(4)),
-            _ => None,
-        }
+/// A number of a format that call sites use. They are relative to the function, whatever the other bits of the encoding say.
+fn encoded(cursor: &mut Cursor, encoding: u8) -> Option<u64> {
+    match encoding & 0x0f {
+        0x00 | 0x04 | 0x0c => Some(cursor.little_endian(8)),
+        0x01 => Some(cursor.uleb128()),
+        0x02 | 0x0a => Some(cursor.little_endian(2)),
+        0x03 | 0x0b => Some(cursor.little_endian(4)),
+        _ => None,
     }
 }
 

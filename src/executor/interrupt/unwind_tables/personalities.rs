@@ -6,14 +6,14 @@
 
 use std::ffi::c_void;
 
-use crate::executor::process::loaded::pointer;
+use super::cursor::Cursor;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The personalities of C++ and of C.
 static KNOWN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Finds the personalities, for the signal's handler.
-pub(super) fn prepare() {
+pub(in crate::executor::interrupt) fn prepare() {
     for (word, name) in KNOWN.iter().zip([c"__gxx_personality_v0", c"__gcc_personality_v0"]) {
         // SAFETY: the name is a C string.
         let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -22,7 +22,7 @@ pub(super) fn prepare() {
 }
 
 /// True if the function with this instruction is of C++ or of C.
-pub(super) fn are_known(address: u64) -> bool {
+pub(in crate::executor::interrupt) fn are_known(address: u64) -> bool {
     of(address).is_some_and(|personality| {
         KNOWN.iter().any(|known| known.load(Ordering::Relaxed) == personality)
     })
@@ -39,35 +39,35 @@ fn of(address: u64) -> Option<u64> {
     }
     let link = found.expose_provenance() as u64 + 4;
     let mut cursor = Cursor(link);
-    let common = link.checked_sub(cursor.number(4))?;
+    let common = link.checked_sub(cursor.little_endian(4))?;
     // Its length and its identifier go ahead.
     cursor = Cursor(common + 8);
-    let version = cursor.number(1);
-    let mut letters = [0_u64; 8];
+    let version = cursor.byte();
+    let mut letters = [0_u8; 8];
     for letter in &mut letters {
-        *letter = cursor.number(1);
+        *letter = cursor.byte();
         if *letter == 0 {
             break;
         }
     }
-    cursor.skip_leb128();
-    cursor.skip_leb128();
+    cursor.uleb128();
+    cursor.uleb128();
     if version == 1 {
-        cursor.number(1);
+        cursor.byte();
     } else {
-        cursor.skip_leb128()
+        cursor.uleb128();
     }
-    if letters[0] != u64::from(b'z') {
+    if letters[0] != b'z' {
         return None;
     }
-    cursor.skip_leb128();
+    cursor.uleb128();
     for letter in letters.into_iter().skip(1) {
-        match u8::try_from(letter).ok()? {
+        match letter {
             b'P' => {
-                let encoding = cursor.number(1);
-                return cursor.address(encoding);
+                let encoding = cursor.byte();
+                return encoded(&mut cursor, encoding);
             }
-            b'L' | b'R' => _ = cursor.number(1),
+            b'L' | b'R' => _ = cursor.byte(),
             b'S' | b'B' => {}
             _ => return None,
         }
@@ -75,40 +75,21 @@ fn of(address: u64) -> Option<u64> {
     None
 }
 
-/// The address of the next byte to read.
-struct Cursor(u64);
-
-impl Cursor {
-    fn number(&mut self, bytes: u32) -> u64 {
-        let mut value = 0;
-        for at in 0..bytes {
-            // SAFETY: the unwinder has found the record, which is mapped with its code.
-            value |= u64::from(unsafe { *pointer::<u8>(self.0) }) << (8 * at);
-            self.0 += 1;
-        }
-        value
-    }
-
-    fn skip_leb128(&mut self) {
-        while self.number(1) & 0x80 != 0 {}
-    }
-
-    /// An address with this encoding: absolute or relative to itself, perhaps of a word that holds it.
-    fn address(&mut self, encoding: u64) -> Option<u64> {
-        let here = self.0;
-        let value = match encoding & 0x0f {
-            0x00 | 0x04 | 0x0c => self.number(8),
-            0x03 => self.number(4),
-            0x0b => sign_extended(self.number(4)),
-            _ => return None,
-        };
-        let value = match encoding & 0x70 {
-            0x00 => value,
-            0x10 => here.wrapping_add(value),
-            _ => return None,
-        };
-        Some(if encoding & 0x80 != 0 { Cursor(value).number(8) } else { value })
-    }
+/// An address with this encoding: absolute or relative to itself, perhaps of a word that holds it.
+fn encoded(cursor: &mut Cursor, encoding: u8) -> Option<u64> {
+    let here = cursor.0;
+    let value = match encoding & 0x0f {
+        0x00 | 0x04 | 0x0c => cursor.little_endian(8),
+        0x03 => cursor.little_endian(4),
+        0x0b => sign_extended(cursor.little_endian(4)),
+        _ => return None,
+    };
+    let value = match encoding & 0x70 {
+        0x00 => value,
+        0x10 => here.wrapping_add(value),
+        _ => return None,
+    };
+    Some(if encoding & 0x80 != 0 { Cursor(value).little_endian(8) } else { value })
 }
 
 /// A number of 32 bits with its sign.
