@@ -243,7 +243,8 @@ impl Executor {
     }
 
     /// Ends the calls that run now: each raises `CallInterrupted`, unless it returns first, or cannot be left within `grace` seconds. The
-    /// processes live on, with their variables. Waits for nothing, so any thread may use it, as a timer's.
+    /// processes live on, with their variables. A call that begins later is not ended. Waits for nothing, so any thread may use it, as a
+    /// timer's.
     #[pyo3(signature = (grace = 0.01))]
     fn interrupt_all(&self, py: Python<'_>, grace: f64) -> PyResult<()> {
         self.shared.check_open()?;

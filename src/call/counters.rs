@@ -10,12 +10,23 @@ use crate::sync::{AtomicU64, Ordering};
 /// The unit of the high half of `depth`.
 const OUTSIDE: u64 = 1 << 32;
 
+/// The number of a call that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallNumber {
+    /// The lane or pipeline.
+    pub(crate) lane: u64,
+    /// The call there.
+    pub(crate) call: u64,
+}
+
 /// The counters of an endpoint. Only the endpoint's owner counts; any thread may read.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(CachePadded<Words>);
 
 #[derive(Debug, Default)]
 struct Words {
+    /// The number of the lane.
+    lane: AtomicU64,
     calls: AtomicU64,
     round_trips: AtomicU64,
     received: AtomicU64,
@@ -26,6 +37,21 @@ struct Words {
 }
 
 impl Counters {
+    /// Gives the lane its number, by which the controller tells the executor of it. The first lane has 0.
+    pub(crate) fn set_lane(&self, number: u64) {
+        self.0.lane.store(number, Ordering::Relaxed);
+    }
+
+    /// The newest call that this side has made, if it may run.
+    pub(crate) fn newest_call(&self) -> Option<CallNumber> {
+        self.inside().map(|_| self.call_number())
+    }
+
+    /// The lane, and the number of the newest call that this side has made.
+    pub(super) fn call_number(&self) -> CallNumber {
+        CallNumber { lane: self.0.lane.load(Ordering::Relaxed), call: self.round_trips() }
+    }
+
     /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
     pub(crate) fn calls(&self) -> u64 {
         self.0.calls.load(Ordering::Relaxed)
@@ -133,8 +159,15 @@ impl Counters {
         self.0.running.store(outer, Ordering::Relaxed);
     }
 
+    /// Counts a call that is about to be sent: another thread that knows of the call finds it counted.
     #[inline]
     pub(super) fn count_round_trip(&self) {
         self.0.round_trips.store(self.round_trips() + 1, Ordering::Relaxed);
+    }
+
+    /// Takes back a call of which nothing was sent. The other side counts calls as well.
+    #[cold]
+    pub(super) fn discount_round_trip(&self) {
+        self.0.round_trips.store(self.round_trips() - 1, Ordering::Relaxed);
     }
 }

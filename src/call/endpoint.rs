@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-use super::counters::Counters;
+use super::counters::{CallNumber, Counters};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{CALL_DEPTH_MAX, ERROR_BYTES_MAX};
@@ -65,15 +65,6 @@ pub(crate) struct Watch<'w> {
     first: Deadline,
     /// Looks at the call with this number, and says when to look next. `None` when the wait has timed out.
     look: &'w dyn Fn(CallNumber) -> Option<Deadline>,
-}
-
-/// The number of a call that is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CallNumber {
-    /// The lane or pipeline.
-    pub(crate) lane: u64,
-    /// The call there.
-    pub(crate) call: u64,
 }
 
 /// The wait that ends with the answer or the session. It is a type, so that a call that has it is compiled without a deadline and a
@@ -137,8 +128,6 @@ pub(crate) struct Endpoint<T> {
     pub(super) is_over: Cell<bool>,
     /// The answer of a call has not come by its deadline, and may still come.
     is_late: Cell<bool>,
-    /// The number of the lane.
-    number: Cell<u64>,
     /// The number of the code of which the peer was told last.
     code_epoch: Cell<u64>,
     /// A buffer for the next result.
@@ -156,7 +145,6 @@ impl<T: Transport> Endpoint<T> {
             failed_ahead: RefCell::default(),
             is_over: Cell::new(false),
             is_late: Cell::new(false),
-            number: Cell::new(0),
             code_epoch: Cell::new(0),
             spare: Cell::default(),
         }
@@ -165,11 +153,6 @@ impl<T: Transport> Endpoint<T> {
     /// The endpoint's counters, which outlive it.
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
-    }
-
-    /// Gives the lane its number, by which the controller tells the executor of it. The first one has 0.
-    pub(crate) fn set_number(&self, number: u64) {
-        self.number.set(number);
     }
 
     /// True when nothing can be sent or received any more.
@@ -263,12 +246,14 @@ impl<T: Transport> Endpoint<T> {
         };
         self.counters.next_call();
         let mark = transport.mark();
-        if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
-            let is_nothing_sent = error.kind() == ErrorKind::Timeout && !transport.is_cut_off();
-            return Err(if is_nothing_sent { error } else { self.not_sent(error) });
-        }
-        // Both sides count what was sent.
         self.counters.count_round_trip();
+        if let Err(error) = transport.send(Kind::Call, target, args, deadline) {
+            if error.kind() == ErrorKind::Timeout && !transport.is_cut_off() {
+                self.counters.discount_round_trip();
+                return Err(error);
+            }
+            return Err(self.not_sent(error));
+        }
         Ok(mark)
     }
 
@@ -305,7 +290,7 @@ impl<T: Transport> Endpoint<T> {
     ) -> Result<R> {
         let mut look = wait.look();
         // Before the calls that are nested in this one.
-        let call = self.counters.round_trips();
+        let call = self.counters.call_number();
         let mut message = Incoming::new();
         loop {
             // Not in the match: a watch may run code that looks at the transport.
@@ -330,8 +315,7 @@ impl<T: Transport> Endpoint<T> {
                     break Err(error);
                 }
             }
-            let lane = self.number.get();
-            let Some(next) = wait.look_again(CallNumber { lane, call }) else {
+            let Some(next) = wait.look_again(call) else {
                 self.is_late.set(true);
                 break Err(Error::timeout("the call did not return in time"));
             };

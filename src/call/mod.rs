@@ -34,10 +34,10 @@ pub(crate) mod typed;
 mod wanted;
 
 pub(crate) use contract::other_names::OTHER_NAMES;
-pub(crate) use counters::Counters;
-#[cfg(not(model))]
-pub(crate) use endpoint::{CallNumber, ToSessionEnd, Watch};
+pub(crate) use counters::{CallNumber, Counters};
 pub(crate) use endpoint::{Endpoint, Handler, LaneEnd, Wait};
+#[cfg(not(model))]
+pub(crate) use endpoint::{ToSessionEnd, Watch};
 #[cfg(not(model))]
 pub(crate) use grace_period::GracePeriod;
 pub(crate) use lanes::{Lanes, Opened};

@@ -127,11 +127,9 @@ control_messages! {
     /// Collect the copy with this number, whose end the controller has seen.
     b'e' => Collect { pid: u64 }, from Controller, files 0, needs Snapshots;
 
-    /// End `calls` calls on the lane or pipeline with this number, from the call with that number on, or with 0 all that run. A call that
-    /// has not begun does not begin. Look at a call that runs for that long, in nanoseconds.
+    /// End `calls` calls on the lane or pipeline with this number, from the number `call` on. A call that has not begun does not begin. With
+    /// 0 for `call`, end those that run, up to the number `calls`. Look at a call that runs for that long, in nanoseconds.
     b'b' => Interrupt { number: u64, call: u64, calls: u64, grace_ns: u64 }, from Controller, files 0, needs Interrupts;
-    /// Interrupt all calls that run.
-    b'h' => InterruptAll { grace_ns: u64 }, from Controller, files 0, needs Interrupts;
 
     /// A thread of the program's own wants a lane on which it calls.
     b'r' => RequestLane, from Executor, files 0, needs ReverseLanes;

@@ -10,6 +10,7 @@ use super::progress::Progress;
 use super::receiver::Receiver;
 use super::reception::Reception;
 use super::sender::Sender;
+use crate::call::counters::CallNumber;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::limits::PAYLOAD_BYTES_MAX;
@@ -286,6 +287,12 @@ impl Caller {
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.progress().has_ended()
+    }
+
+    /// The newest call that was submitted, if it may run.
+    pub(crate) fn newest_call(&self) -> Option<CallNumber> {
+        let call = self.calls();
+        (call > self.received()).then_some(CallNumber { lane: self.number, call })
     }
 
     /// Calls submitted so far.

@@ -291,7 +291,7 @@ impl Executor {
     /// Ends all calls of linked code that run now. The processes live on, with their code and variables. Each call fails with
     /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), unless it returns first, or cannot be left within `grace`
     /// ([`OnDeadline`](crate::controller::OnDeadline) says when). Those that wait in a handler of the host end when the handler has
-    /// returned. May be called on any thread; it waits for nothing.
+    /// returned. A call that begins later is not ended. May be called on any thread; it waits for nothing.
     ///
     /// # Errors
     ///

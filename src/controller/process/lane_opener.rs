@@ -161,7 +161,7 @@ impl LaneOpener {
             let lane = Lane::of_executor(&segment, first);
             let number = self.expect(lane.end());
             let end = self.lanes.add(lane)?;
-            end.set_number(number);
+            end.counters().set_lane(number);
             self.send(&ControlMessage::Lane { number }, &[file.as_fd()], deadline)?;
             Ok(Opened::AwaitsSetup(end))
         };
@@ -318,7 +318,6 @@ impl LaneOpener {
             | ControlMessage::Region { .. }
             | ControlMessage::Freeze
             | ControlMessage::Interrupt { .. }
-            | ControlMessage::InterruptAll { .. }
             | ControlMessage::Fork
             | ControlMessage::Collect { .. }
             | ControlMessage::Frozen

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::call::CallNumber;
 use crate::call::pipeline::Caller;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -63,6 +64,11 @@ impl Pipelines {
     /// The open pipelines.
     pub(crate) fn callers(&self) -> Vec<Arc<Caller>> {
         self.0.lock().callers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The newest call of each pipeline with calls under way.
+    pub(crate) fn under_way(&self) -> Vec<CallNumber> {
+        self.callers().iter().filter_map(|caller| caller.newest_call()).collect()
     }
 
     /// True while a call that the host has abandoned may run.

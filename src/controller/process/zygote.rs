@@ -175,7 +175,6 @@ fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
         | ControlMessage::Refused { .. }
         | ControlMessage::NotInterrupted { .. }
         | ControlMessage::Interrupt { .. }
-        | ControlMessage::InterruptAll { .. }
         | ControlMessage::Sweeper { .. } => {
             Err(message.misplaced("a controller that waits for an answer of a zygote"))
         }

@@ -81,7 +81,8 @@ impl Requests {
     }
 
     /// Asks for the end of `calls` calls, from the number `call` on, on this lane or pipeline. Those that wait in a pipeline do not begin.
-    /// Call 0 stands for the outermost call that runs now, and for all in it. The looks at the thread end after the time `grace`.
+    /// Call 0 stands for the outermost call that runs now, and for all in it, if its number is `calls` at most. The looks at the thread end
+    /// after the time `grace`.
     ///
     /// # Errors
     ///
@@ -93,16 +94,22 @@ impl Requests {
         calls: u64,
         grace: Duration,
     ) -> std::result::Result<(), String> {
+        let is_for_running = call == 0;
         let last = call.saturating_add(calls.saturating_sub(1));
         let served = match self.served.lock().get_mut(&number) {
             Some(Service::Begun(served)) => Arc::clone(served),
+            Some(Service::Awaited(_)) if is_for_running => return Ok(()),
             Some(Service::Awaited(cancelled)) => {
                 cancelled.push((call, last));
                 return Ok(());
             }
             None => return Err(format!("no thread serves number {number}")),
         };
-        let call = if call == 0 { served.calls().outermost() } else { served.cancel(call, last) };
+        let call = if is_for_running {
+            Some(served.calls().outermost()).filter(|running| *running <= calls).unwrap_or(0)
+        } else {
+            served.cancel(call, last)
+        };
         if call == 0 {
             return Ok(());
         }
@@ -116,18 +123,6 @@ impl Requests {
         let pending = Pending { number, served, call, looks: 0, next, told_at, until };
         self.pending.lock().push(pending);
         Ok(())
-    }
-
-    /// The same for all calls that run now.
-    pub(crate) fn want_all(&self, grace: Duration) {
-        let served = self.served.lock();
-        let begun = served.iter().filter(|(_, service)| matches!(service, Service::Begun(_)));
-        let numbers: Vec<u64> = begun.map(|(number, _)| *number).collect();
-        drop(served);
-        for number in numbers {
-            // A lane that has ended meanwhile runs no call.
-            let _ = self.want(number, 0, 0, grace);
-        }
     }
 
     /// Looks at the threads whose time has come. Returns the time until the next look, if there is one. Also returns the lanes whose call

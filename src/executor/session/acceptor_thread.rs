@@ -215,9 +215,6 @@ impl Acceptor {
                         self.not_interrupted(number, why);
                     }
                 }
-                ControlMessage::InterruptAll { grace_ns } => {
-                    self.interrupts.want_all(Duration::from_nanos(grace_ns));
-                }
                 ControlMessage::Freeze => {
                     let zygote = only(files)?;
                     let Some(why) = zygote::refusal() else {

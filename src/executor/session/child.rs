@@ -503,7 +503,6 @@ fn receive_begin(socket: BorrowedFd<'_>) -> Result<(Hello, Vec<OwnedFd>)> {
         | ControlMessage::Refused { .. }
         | ControlMessage::NotInterrupted { .. }
         | ControlMessage::Interrupt { .. }
-        | ControlMessage::InterruptAll { .. }
         | ControlMessage::Sweeper { .. }
         | ControlMessage::LastWords { .. }
         | ControlMessage::Frozen

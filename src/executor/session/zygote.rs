@@ -134,7 +134,6 @@ fn receive(socket: BorrowedFd<'_>) -> Result<Option<Request>> {
         | ControlMessage::Refused { .. }
         | ControlMessage::NotInterrupted { .. }
         | ControlMessage::Interrupt { .. }
-        | ControlMessage::InterruptAll { .. }
         | ControlMessage::Sweeper { .. }
         | ControlMessage::LastWords { .. }
         | ControlMessage::Frozen

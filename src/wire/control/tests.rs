@@ -41,7 +41,6 @@ fn letters_and_names_stay_as_they_are() {
         ('k', "Fork", 1, 2),
         ('e', "Collect", 9, 0),
         ('b', "Interrupt", 33, 0),
-        ('h', "InterruptAll", 9, 0),
         ('r', "RequestLane", 1, 0),
         ('x', "Refused", 9, 0),
         ('g', "NotInterrupted", 9, 0),

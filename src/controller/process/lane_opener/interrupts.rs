@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::LaneOpener;
 use crate::call::CallNumber;
 use crate::deadline::Deadline;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::wire::control::ControlMessage;
 
 /// The messages that a caller reads to find why its call goes on. Each may ask for a lane.
@@ -41,15 +41,17 @@ impl LaneOpener {
         self.send(&message, &[], deadline)
     }
 
-    /// Asks the executor to end all calls that run there now, as [`LaneOpener::interrupt`].
+    /// Asks the executor to end all calls that run there now, as [`LaneOpener::interrupt`]. Calls that are made later have higher numbers.
     ///
     /// # Errors
     ///
-    /// As [`LaneOpener::interrupt`].
+    /// As [`LaneOpener::interrupt`]. The other calls end nevertheless.
     pub(crate) fn interrupt_all(&self, grace: Duration) -> Result<()> {
-        let grace_ns = nanoseconds(grace);
-        let message = ControlMessage::InterruptAll { grace_ns };
-        self.send(&message, &[], Deadline::now())
+        let calls = self.lanes.under_way().into_iter().chain(self.pipelines.under_way());
+        let asked = calls.map(|CallNumber { lane, call: newest }| {
+            self.cancel(CallNumber { lane, call: 0 }, newest, grace, Deadline::now())
+        });
+        asked.fold(Ok(()), Error::join)
     }
 
     /// Why a call on this lane or pipeline, which was to be interrupted, goes on, if the executor has told that. The caller is late
