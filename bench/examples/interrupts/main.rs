@@ -1,6 +1,6 @@
-//! Interrupts calls of many kinds of code at random moments: `interrupts COUNT [checked]`.
+//! Interrupts calls of many kinds of code at random moments: `interrupts COUNT [checked] [NAME]`.
 //!
-//! COUNT interrupts are made of each kind. Behind each one, the next calls on the same thread have to be right, and the executor's heap,
+//! COUNT interrupts are made of each kind whose name has NAME in it. Behind each one, the next calls on the same thread have to be right, and the executor's heap,
 //! streams and thread-locals whole. With `checked`, the C library checks each block that the executor frees.
 //!
 //! The time of a call begins at its deadline and ends with the caller's error.
@@ -18,7 +18,7 @@ use farcall_bench::{Machine, Result};
 use held::Held;
 use kinds::{Ended, Kind, Session};
 
-const USAGE: &str = "usage: interrupts COUNT [checked]";
+const USAGE: &str = "usage: interrupts COUNT [checked] [NAME]";
 /// The interrupts of a kind before its memory is looked at first: what is made once is made then.
 const FIRST: usize = 50;
 
@@ -26,11 +26,19 @@ fn main() -> Result<()> {
     farcall::executor::run_if_spawned();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let (count, is_checked) = match &args[..] {
-        [count] => (count.parse::<usize>()?, false),
-        [count, "checked"] => (count.parse()?, true),
+    let (count, is_checked, name) = match args[..] {
+        [count] => (count, false, ""),
+        [count, "checked"] => (count, true, ""),
+        [count, "checked", name] => (count, true, name),
+        [count, name] => (count, false, name),
         _ => return Err(USAGE.into()),
     };
+    let count = count.parse::<usize>()?;
+    let kinds: Vec<Kind> =
+        Kind::ALL.into_iter().filter(|kind| kind.name().contains(name)).collect();
+    if kinds.is_empty() {
+        return Err(format!("no kind has {name} in its name").into());
+    }
     println!("{}", Machine::read());
     println!(
         "| code | interrupts | p50, us | p99, us | p99.9, us | max, us | functions left without cleanups | executor's memory |"
@@ -39,8 +47,8 @@ fn main() -> Result<()> {
     let begun = Instant::now();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut own = None;
-    for kind in Kind::ALL {
-        let session = Session::start(kind, is_checked)?;
+    for kind in &kinds {
+        let session = Session::start(*kind, is_checked)?;
         run(&session, count, &mut random)?;
         drop(session);
         let now = Held::of("self")?;
@@ -49,7 +57,7 @@ fn main() -> Result<()> {
     }
     let (before, now) = (own.unwrap_or_default(), Held::of("self")?);
     println!("host behind the first kind: {before}; behind the last one: {now}");
-    let total = count * Kind::ALL.len();
+    let total = count * kinds.len();
     println!("interrupts: {total} cases in {:.0?}", begun.elapsed());
     Ok(())
 }
