@@ -259,8 +259,9 @@ static void calls(void) {
     farcall_buffer result;
     const char *message = FAILS(farcall_process_call(process, found(dylib, "refuse"), "x", 1, &result), FARCALL_REMOTE);
     CHECK(strcmp(message, "not today") == 0 && farcall_buffer_is_empty(&result));
-    uint32_t ms = 200;
-    FAILS(farcall_process_call_with(process, doze, up_to(5), &ms, sizeof ms, &result), FARCALL_INTERRUPTED);
+    uint32_t ms = 60000;
+    farcall_call_options brief = {.size = sizeof brief, .timeout_ms = 5, .grace_ns = 20000000000};
+    FAILS(farcall_process_call_with(process, doze, &brief, &ms, sizeof ms, &result), FARCALL_INTERRUPTED);
     MUST(farcall_process_call_with(process, doze, up_to(UINT64_MAX), NULL, 0, &result));
     farcall_buffer_dispose(&result);
     MUST(farcall_executor_close(executor));
