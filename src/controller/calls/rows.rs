@@ -18,7 +18,7 @@ use crate::types::abi::{Shape, WORD_BYTES};
 /// | `steps` | for each parameter, what each further row adds to it: bytes for a pointer; 0 unless it is an integer or a pointer |
 /// | `rows` | the number of rows |
 ///
-/// `call` takes the three; `call_timeout`, `submit` and `batch` take them as a tuple. The executor makes the calls one after the other.
+/// `call`, `call_with`, `submit` and `batch` take the three as a tuple. The executor makes the calls one after the other.
 /// What they return is dropped, so the function stores its results to the region.
 ///
 /// # Examples

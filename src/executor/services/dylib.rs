@@ -270,7 +270,7 @@ fn without_version(name: &str) -> (&str, &str) {
 /// | `dlopen`, `dlsym` | they find what linked code defines |
 /// | calls of the controller | there is no other way to it |
 ///
-/// The marks of static variables of C++ functions are the executor's as well, if the process has the C++ library.
+/// Throws and the marks of static variables are the executor's as well, if the process has the C++ library.
 fn own_symbols() -> [(&'static str, *const c_void); 23] {
     let call = controller_call::call_controller::<CurrentSession> as *const c_void;
     let call_async = controller_call::call_controller_async::<CurrentSession> as *const c_void;
