@@ -127,8 +127,8 @@ control_messages! {
     /// Collect the copy with this number, whose end the controller has seen.
     b'e' => Collect { pid: u64 }, from Controller, files 0, needs Snapshots;
 
-    /// End `calls` calls on the lane or pipeline with this number, from the number `call` on. A call that has not begun does not begin. With
-    /// 0 for `call`, end those that run, up to the number `calls`. Look at a call that runs for that long, in nanoseconds.
+    /// End `calls` calls on the lane or pipeline with this number, from the call `call` on. A call that has not begun does not begin.
+    /// With 0 for `call`, end the calls that run, up to the call `calls`. Look at a call that runs for that long, in nanoseconds.
     b'b' => Interrupt { number: u64, call: u64, calls: u64, grace_ns: u64 }, from Controller, files 0, needs Interrupts;
 
     /// A thread of the program's own wants a lane on which it calls.

@@ -1,7 +1,7 @@
 //! Interrupts calls of many kinds of code at random moments: `interrupts COUNT [checked] [NAME]`.
 //!
-//! COUNT interrupts are made of each kind whose name has NAME in it. Behind each one, the next calls on the same thread have to be right, and the executor's heap,
-//! streams and thread-locals whole. With `checked`, the C library checks each block that the executor frees.
+//! COUNT interrupts are made of each kind whose name has NAME in it. Behind each one, the next calls on the same thread have to be right,
+//! and the executor's heap, streams and thread-locals whole. With `checked`, the C library checks each block that the executor frees.
 //!
 //! The time of a call begins at its deadline and ends with the caller's error.
 //!

@@ -11,7 +11,7 @@ use crate::ExecutorAddr;
 use crate::executor::entry::address::pointer;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The C++ library's functions that throw an exception, and free one that is not thrown.
+/// The C++ library's functions that throw an exception, and free it unthrown.
 static THROW: AtomicU64 = AtomicU64::new(0);
 static FREE: AtomicU64 = AtomicU64::new(0);
 
