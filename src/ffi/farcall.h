@@ -535,8 +535,9 @@ typedef struct {
     uint64_t transfer_ns;
 } farcall_link_report;
 
-// Runs on the calling thread while a call waits, and returns NULL to wait on. An error ends the call, which
-// returns it.
+// Runs on the calling thread while a call waits, and returns NULL to wait on. An error interrupts the call, which fails with
+// FARCALL_INTERRUPTED, and says the words of the error first. If that is not possible, the process is killed, and the call returns the
+// error.
 typedef farcall_error *FARCALL_NULLABLE (*farcall_watch)(void *FARCALL_NULLABLE context);
 
 // What a call is made with, besides its arguments. All members but size may be 0, which is the default.

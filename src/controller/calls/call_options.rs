@@ -30,10 +30,12 @@ use crate::error::Result;
 /// let looks = Cell::new(0);
 /// let watch = || match looks.replace(looks.get() + 1) {
 ///     0..5 => Ok(()),
-///     _ => Err(Error::other("it was interrupted")),
+///     _ => Err(Error::other("it was stopped")),
 /// };
 /// let watched = CallOptions::new().watch(Duration::from_millis(1), &watch);
-/// assert_eq!(hang.call_with(&watched, ()).unwrap_err().to_string(), "it was interrupted");
+/// // This code has no unwind information, so it costs its process.
+/// let error = hang.call_with(&watched, ()).unwrap_err().to_string();
+/// assert!(error.starts_with("it was stopped; not interrupted in 10ms: "), "{error}");
 /// assert!(hang.call(()).unwrap_err().death().is_some());
 /// # Ok::<(), farcall::Error>(())
 /// ```
@@ -113,8 +115,10 @@ impl<'a> CallOptions<'a> {
     }
 
     /// `watch` runs on the calling thread when there is no result after the time `every`, and again each time that `every` has passed.
-    /// It may end the call: its error becomes the call's, and the call is interrupted. Where that is not possible, the process is killed.
-    /// A call that returns sooner costs as much as one without a watch, and a look at the clock.
+    /// It may end the call by an error. Then the call is interrupted: it fails with
+    /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), and says the words of that error first. Where that is not possible, the
+    /// process is killed, and the call fails with that error, which says why as well. A call that returns sooner costs as much as one
+    /// without a watch, and a look at the clock.
     ///
     /// With a [timeout](CallOptions::timeout) as well, the same happens at the timeout.
     ///

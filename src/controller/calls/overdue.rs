@@ -61,10 +61,17 @@ impl<'a> Overdue<'a> {
         if let Some(lane) = self.asked.take() {
             self.opener.forget_interrupt(lane);
         }
-        if let Some(why) = self.why.take() {
-            return Err(why);
+        match (self.why.take(), outcome) {
+            // The kind tells that the process lives.
+            (Some(why), Err(error)) if error.kind() == ErrorKind::Interrupted => {
+                Err(error.during(why))
+            }
+            (Some(why), _) => Err(match self.obstacle.take() {
+                Some(obstacle) => why.and(&self.not_interrupted(&obstacle)),
+                None => why,
+            }),
+            (None, outcome) => outcome.map_err(|error| self.explain(error)),
         }
-        outcome.map_err(|error| self.explain(error))
     }
 
     /// The error of the call, with what was tried.
@@ -73,9 +80,7 @@ impl<'a> Overdue<'a> {
         let grace = self.options.grace_time();
         match (error.kind(), self.obstacle.take()) {
             (ErrorKind::Interrupted, _) => error.during(LATE),
-            (ErrorKind::Timeout, Some(obstacle)) => {
-                error.and(&Error::timeout(format!("not interrupted in {grace:?}: {obstacle}")))
-            }
+            (ErrorKind::Timeout, Some(obstacle)) => error.and(&self.not_interrupted(&obstacle)),
             (_, obstacle) if is_killed => {
                 let tried = obstacle.map_or_else(String::new, |obstacle| {
                     format!(", and was not interrupted in {grace:?} ({obstacle})")
@@ -84,6 +89,11 @@ impl<'a> Overdue<'a> {
             }
             _ => error,
         }
+    }
+
+    /// Why the call goes on, behind the words of what was to end it.
+    fn not_interrupted(&self, obstacle: &str) -> Error {
+        Error::timeout(format!("not interrupted in {:?}: {obstacle}", self.options.grace_time()))
     }
 
     fn next_look(&self) -> Deadline {

@@ -8,8 +8,9 @@ use farcall::controller;
 use super::error::{Error, invalid};
 use super::host::Context;
 
-/// Runs on the calling thread while a call waits, and returns NULL to wait on. An error ends the call, which
-/// returns it.
+/// Runs on the calling thread while a call waits, and returns NULL to wait on. An error interrupts the call, which fails with
+/// FARCALL_INTERRUPTED, and says the words of the error first. If that is not possible, the process is killed, and the call returns the
+/// error.
 pub type Watch = Option<unsafe extern "C" fn(context: *mut c_void) -> *mut Error>;
 
 /// What a call is made with, besides its arguments. All members but size may be 0, which is the default.

@@ -43,7 +43,7 @@ fn the_error_of_a_wait_in_a_library_names_its_caller() {
 }
 
 #[test]
-fn the_error_of_a_watch_is_the_calls_and_the_process_lives() {
+fn a_call_that_its_watch_ends_is_interrupted_in_its_words() {
     let session = Session::supervised("loops.c", RestartPolicy::new());
     let spin = session.library.function::<extern "C" fn()>("spin");
     let before = session.pid();
@@ -57,8 +57,11 @@ fn the_error_of_a_watch_is_the_calls_and_the_process_lives() {
         let watched = CallOptions::new().watch(Duration::from_millis(1), &watch).grace(GRACE);
         let function = if time % 2 == 0 { spin.bind().expect("linked") } else { spin.clone() };
         let error = function.call_with(&watched, ()).expect_err("it has no end");
-        assert_eq!(error.to_string(), "stopped by the watch");
-        assert_eq!((error.kind(), looks.get()), (ErrorKind::Other, 3), "it looks no more");
+        let words = "stopped by the watch: interrupted in spin+0x";
+        assert!(error.to_string().starts_with(words), "{error}");
+        let place = error.interruption().and_then(|told| told.location.as_deref());
+        assert!(place.is_some_and(|place| place.starts_with("spin+0x")), "{error}");
+        assert_eq!((error.kind(), looks.get()), (ErrorKind::Interrupted, 3), "it looks no more");
     }
     assert_eq!(session.pid(), before);
 }
