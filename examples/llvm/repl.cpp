@@ -13,65 +13,28 @@
 #include "clang/Interpreter/PartialTranslationUnit.h"
 #include "llvm/Support/TargetSelect.h"
 
-#include <condition_variable>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 using namespace llvm;
 
 namespace {
 
-// The line of the moment, which Ctrl-C ends.
-class Turn {
-  public:
-    // Runs a line in this executor. Returns true if Ctrl-C was typed meanwhile.
-    template <class F> bool run(farcall_executor *Executor, F Line) {
-        set(Executor);
-        Line();
-        return set(nullptr);
-    }
+// Ctrl-C was typed since the line began.
+volatile std::sig_atomic_t IsTyped;
 
-    // Waits for Ctrl-C, for ever. Asks again and again, because the line may still be linked. A line that cannot be interrupted costs its
-    // executor, and so may a line that is interrupted in LLVM's runtime.
-    void serve(const sigset_t &Typed) {
-        for (int Signal; sigwait(&Typed, &Signal) == 0;) {
-            std::unique_lock<std::mutex> Guard(Lock);
-            if (Runs == nullptr)
-                continue;
-            IsInterrupted = true;
-            const auto IsOver = [this, Begun = Number] { return Number != Begun; };
-            const auto Until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-            do {
-                const uint64_t GraceNs = std::chrono::nanoseconds(Pause).count();
-                farcall_error_consume(farcall_executor_interrupt_all(Runs, GraceNs));
-            } while (!Ended.wait_for(Guard, Pause, IsOver) && std::chrono::steady_clock::now() < Until);
-            if (!IsOver())
-                farcall_error_consume(farcall_executor_kill(Runs));
-        }
-    }
-
-  private:
-    static constexpr std::chrono::milliseconds Pause{250};
-
-    bool set(farcall_executor *Executor) {
-        std::lock_guard<std::mutex> Guard(Lock);
-        Runs = Executor;
-        ++Number;
-        Ended.notify_all();
-        return std::exchange(IsInterrupted, false);
-    }
-
-    std::mutex Lock;
-    std::condition_variable Ended;
-    // Lines that have begun, and that have ended.
-    uint64_t Number = 0;
-    farcall_executor *Runs = nullptr;
-    bool IsInterrupted = false;
-};
+// A line runs until Ctrl-C is typed. If it cannot be interrupted then, it costs its executor. So may a line that is interrupted in LLVM's
+// runtime.
+farcall::call_options untilTyped() {
+    using namespace std::chrono_literals;
+    auto Look = []() -> std::optional<std::string> {
+        return IsTyped ? std::optional<std::string>("Ctrl-C") : std::nullopt;
+    };
+    return farcall::call_options().watch(10ms, Look).grace(5s);
+}
 
 struct Settings {
     std::string Runtime;
@@ -91,14 +54,12 @@ class Session : public clang::Interpreter {
         if (!EPC)
             return EPC.takeError();
         auto &Control = static_cast<farcall::FarcallExecutorProcessControl &>(**EPC);
-        auto *Executor = Control.getExecutor();
-        auto *Process = Control.getProcess();
         auto Builder = std::make_unique<clang::IncrementalExecutorBuilder>();
         Builder->JITBuilder = std::make_unique<orc::LLJITBuilder>();
         Builder->JITBuilder->setExecutorProcessControl(std::move(*EPC))
             .setPlatformSetUp(orc::ExecutorNativePlatform(From.Runtime));
         Error Failure = Error::success();
-        std::unique_ptr<Session> Made(new Session(std::move(*Instance), Failure, std::move(Builder), Executor, Process));
+        std::unique_ptr<Session> Made(new Session(std::move(*Instance), Failure, std::move(Builder), Control));
         if (Failure)
             return Failure;
         return Made;
@@ -111,26 +72,27 @@ class Session : public clang::Interpreter {
     }
 
     // Runs a line, which Ctrl-C ends. Returns true if it is a declaration alone.
-    Expected<bool> run(StringRef Line, Turn &During) {
+    Expected<bool> run(StringRef Line) {
         auto Part = Parse(Line);
         if (!Part)
             return Part.takeError();
         bool IsDeclaration =
             none_of(Part->TUPart->decls(), [](const clang::Decl *One) { return isa<clang::TopLevelStmtDecl>(One); });
-        std::optional<Error> Failure;
-        bool IsInterrupted = During.run(Executor, [&] { Failure.emplace(Execute(*Part)); });
-        if (*Failure && IsInterrupted && !isDead()) {
-            std::cout << toString(std::move(*Failure)) << std::endl;
+        IsTyped = false;
+        auto Failure = Control.callWith(untilTyped(), [&] { return Execute(*Part); });
+        if (Failure && IsTyped) {
+            // It says where the line was, or why it has cost the executor.
+            std::cout << toString(std::move(Failure)) << std::endl;
             return false;
         }
-        if (*Failure)
-            return std::move(*Failure);
+        if (Failure)
+            return Failure;
         return IsDeclaration;
     }
 
     // How the executor ended, if it did.
     std::optional<std::string> death() const {
-        farcall_error *Found = farcall_process_death(Process);
+        farcall_error *Found = farcall_process_death(Control.getProcess());
         if (Found == nullptr)
             return std::nullopt;
         std::string Text = farcall_error_message(Found);
@@ -141,22 +103,21 @@ class Session : public clang::Interpreter {
 
   private:
     Session(std::unique_ptr<clang::CompilerInstance> Instance, Error &Failure,
-            std::unique_ptr<clang::IncrementalExecutorBuilder> Builder, farcall_executor *Executor, farcall_process *Process)
-        : Interpreter(std::move(Instance), Failure, std::move(Builder)), Executor(Executor), Process(Process) {}
+            std::unique_ptr<clang::IncrementalExecutorBuilder> Builder, farcall::FarcallExecutorProcessControl &Control)
+        : Interpreter(std::move(Instance), Failure, std::move(Builder)), Control(Control) {}
 
-    farcall_executor *Executor;
-    farcall_process *Process;
+    farcall::FarcallExecutorProcessControl &Control;
 };
 
 // A session that is replaced when its executor has ended.
 class Repl {
   public:
-    Repl(Settings From, Turn &Line) : From(std::move(From)), Line(Line) {}
+    explicit Repl(Settings From) : From(std::move(From)) {}
 
     Error type(const std::string &Text) {
         if (auto Failure = renew())
             return Failure;
-        auto IsDeclaration = Current->run(Text, Line);
+        auto IsDeclaration = Current->run(Text);
         if (IsDeclaration) {
             if (*IsDeclaration)
                 Declarations.push_back(Text);
@@ -184,13 +145,12 @@ class Repl {
             return Started.takeError();
         Current = std::move(*Started);
         for (const auto &Text : Declarations)
-            if (auto Again = Current->run(Text, Line); !Again)
+            if (auto Again = Current->run(Text); !Again)
                 return Again.takeError();
         return Error::success();
     }
 
     Settings From;
-    Turn &Line;
     std::unique_ptr<Session> Current;
     std::vector<std::string> Declarations;
 };
@@ -209,16 +169,9 @@ int main(int Count, char **Arguments) {
         std::cerr << "repl ORC_RUNTIME.a [COMPILER_FLAG...]" << std::endl;
         return 2;
     }
-    // One thread has the signal, and all others block it.
-    static Turn Line;
-    sigset_t Typed;
-    sigemptyset(&Typed);
-    sigaddset(&Typed, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &Typed, nullptr);
-    signal(SIGINT, SIG_DFL);
-    std::thread([Typed] { Line.serve(Typed); }).detach();
+    signal(SIGINT, [](int) { IsTyped = true; });
     ExitOnError OrExit("repl: ");
-    Repl Loop({Arguments[1], std::vector<const char *>(Arguments + 2, Arguments + Count)}, Line);
+    Repl Loop({Arguments[1], std::vector<const char *>(Arguments + 2, Arguments + Count)});
     for (std::string Text; std::getline(std::cin, Text);)
         if (!Text.empty())
             OrExit(Loop.type(Text));

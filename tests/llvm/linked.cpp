@@ -1,8 +1,17 @@
 // linked.cpp: what classes.cpp links into executors.
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+
+#ifdef SLOW_LIBRARY
+#include <unistd.h>
+
+// A library whose load takes 200 ms.
+[[gnu::constructor]] static void load() { usleep(200000); }
+#else
 
 #ifdef WITH_RUNTIME // which supports thread-locals
 thread_local int Own = 3;
@@ -51,6 +60,34 @@ extern "C" long kept(const long *At) { return *At; }
 
 extern "C" int constructed(int Number) { return Global.Value + Number; }
 
+// The calls that have begun and have no end.
+extern "C" int Begun;
+int Begun = 0;
+
+extern "C" [[gnu::noinline]] int hang(int) {
+    ++Begun;
+    for (volatile long Turns = 0;;)
+        ++Turns;
+}
+
+extern "C" int hang_main(int, char **) { return hang(0); }
+
+struct Bytes {
+    char *Data;
+    size_t Size;
+};
+
+extern "C" Bytes hang_wrapped(const char *, size_t) { return {nullptr, static_cast<size_t>(hang(0))}; }
+
+extern "C" int begun() { return Begun; }
+
+// Turns until the time is over.
+extern "C" void busy(long Milliseconds) {
+    const auto End = std::chrono::steady_clock::now() + std::chrono::milliseconds(Milliseconds);
+    while (std::chrono::steady_clock::now() < End) {
+    }
+}
+
 extern "C" int crash(int Kind) {
     switch (Kind) {
     case 0: *reinterpret_cast<volatile int *>(0x10) = 1; break;
@@ -61,3 +98,5 @@ extern "C" int crash(int Kind) {
     }
     return 0;
 }
+
+#endif

@@ -19,7 +19,8 @@
 // Threads: as LLVM's own classes. A call runs on a thread of the executor that belongs to the calling thread, and completes on the
 // calling thread before callWrapperAsync returns. Handlers of JIT dispatch run on the thread that waits for the executor.
 // Errors: a FarcallError, which has the code of farcall.h. A wrapper function's own error is its out-of-band error, as with LLVM's
-// classes; so is the executor's end, with a message that says how it died.
+// classes; so is the executor's end, with a message that says how it died, and an interruption, which says where the call was.
+// Ends of calls: FarcallExecutorProcessControl::callWith gives calls a deadline and a cancel.
 // Names are in LLVM's style, since the classes take the place of LLVM's.
 #ifndef FARCALL_LLVM_HPP
 #define FARCALL_LLVM_HPP

@@ -161,8 +161,9 @@ impl Doors {
             ("Python", _, Some((of, member))) => {
                 has_word(&class(&self.python, of, "\nclass "), member)
             }
-            ("elsewhere", Some((_, method)), _) => {
-                self.cranelift.contains(&format!("pub fn {method}("))
+            ("elsewhere", Some((of, method)), _) => {
+                let is_of_cranelift = self.cranelift.contains(&format!("pub fn {method}("));
+                is_of_cranelift || has_word(&class(&self.cpp, of, "\n};"), method)
             }
             ("elsewhere", None, _) => name
                 .strip_prefix("--")

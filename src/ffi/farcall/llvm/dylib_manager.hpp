@@ -2,6 +2,7 @@
 #ifndef FARCALL_LLVM_DYLIB_MANAGER_HPP
 #define FARCALL_LLVM_DYLIB_MANAGER_HPP
 
+#include <farcall/llvm/call_scope.hpp>
 #include <farcall/llvm/error.hpp>
 
 #include "llvm/ExecutionEngine/Orc/Core.h"
@@ -27,6 +28,7 @@ public:
 
   llvm::Expected<llvm::orc::tpctypes::DylibHandle> loadDylib(const char *Path) override {
     using namespace llvm::orc;
+    CallScope Scope(nullptr);
     llvm::Expected<ExecutorAddr> Handle((ExecutorAddr()));
     if (auto Err = EPC.callSPSWrapper<rt::SPSSimpleExecutorDylibManagerOpenSignature>(
             Symbols.Open, Handle, Symbols.Instance, llvm::StringRef(Path), uint64_t(0)))
@@ -43,6 +45,7 @@ private:
 
   llvm::Expected<std::vector<LookupResult>> lookup(llvm::ArrayRef<LookupRequest> Requests) {
     using namespace llvm::orc;
+    CallScope Scope(nullptr);
     std::vector<LookupResult> Results(Requests.size());
     std::vector<bool> IsDone(Requests.size());
     for (size_t First = 0; First != Requests.size(); ++First) {

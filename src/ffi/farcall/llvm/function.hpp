@@ -3,6 +3,7 @@
 #define FARCALL_LLVM_FUNCTION_HPP
 
 #include <farcall.hpp>
+#include <farcall/llvm/call_scope.hpp>
 #include <farcall/llvm/error.hpp>
 #include <farcall/llvm/process_control.hpp>
 
@@ -26,12 +27,16 @@ public:
   explicit ExecutorFunction(farcall_function *Taken)
       : Handle(Taken, [](farcall_function *Owned) { farcall_error_consume(farcall_function_dispose(Owned)); }) {}
 
-  // An Error, or the result. An executor that dies is an error, which names the signal.
+  // An Error, or the result. An executor that dies is an error, which names the signal. FarcallExecutorProcessControl::callWith sets a
+  // deadline or a cancel.
   std::conditional_t<std::is_void_v<R>, llvm::Error, llvm::Expected<std::conditional_t<std::is_void_v<R>, int, R>>>
   operator()(A... Arguments) const {
     const farcall_value Values[sizeof...(A) + 1] = {detail::type<A>::value_of(Arguments)..., {}};
     farcall_value Result{};
-    llvm::Error Failure = takeError(farcall_function_call(Handle.get(), Values, sizeof...(A), &Result));
+    const farcall_call_options *Options = CallScope::current();
+    llvm::Error Failure =
+        takeError(Options == nullptr ? farcall_function_call(Handle.get(), Values, sizeof...(A), &Result)
+                                     : farcall_function_call_with(Handle.get(), Options, Values, sizeof...(A), &Result));
     if constexpr (std::is_void_v<R>) {
       return Failure;
     } else {

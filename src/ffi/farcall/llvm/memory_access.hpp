@@ -2,6 +2,7 @@
 #ifndef FARCALL_LLVM_MEMORY_ACCESS_HPP
 #define FARCALL_LLVM_MEMORY_ACCESS_HPP
 
+#include <farcall/llvm/call_scope.hpp>
 #include <farcall/llvm/error.hpp>
 
 #include "llvm/ExecutionEngine/Orc/EPCGenericMemoryAccess.h"
@@ -62,7 +63,7 @@ public:
     for (const auto &Range : Rs) {
       auto From = at(Range.Start, Range.size());
       if (!From)
-        return Messages.readBuffersAsync(Rs, std::move(F));
+        return send([&] { Messages.readBuffersAsync(Rs, std::move(F)); });
       Buffers.emplace_back(From.Start, From.Start + Range.size());
     }
     F(std::move(Buffers));
@@ -74,13 +75,19 @@ public:
       auto From = at(Address, 1);
       size_t Size = From ? strnlen(From.Start, From.Bytes) : 0;
       if (Size == From.Bytes)
-        return Messages.readStringsAsync(Rs, std::move(F));
+        return send([&] { Messages.readStringsAsync(Rs, std::move(F)); });
       Strings.emplace_back(From.Start, Size);
     }
     F(std::move(Strings));
   }
 
 private:
+  // Sends a message, whatever options the thread's calls have.
+  template <typename SendT> static void send(SendT Send) {
+    CallScope Scope(nullptr);
+    Send();
+  }
+
   // Bytes that both processes map, in this one.
   struct Shared {
     char *Start = nullptr;
@@ -141,7 +148,7 @@ private:
     if (Ws.empty())
       F(llvm::Error::success());
     else
-      Send(Ws, std::move(F));
+      send([&] { Send(Ws, std::move(F)); });
   }
 
   template <typename T, typename FnT, typename SendT>
@@ -152,7 +159,7 @@ private:
     for (auto Address : Rs) {
       auto From = at(Address, sizeof(Word));
       if (!From)
-        return Send(std::move(F));
+        return send([&] { Send(std::move(F)); });
       Values.push_back(T(load<Word>(From.Start)));
     }
     F(std::move(Values));

@@ -2,7 +2,9 @@
 #ifndef FARCALL_LLVM_PROCESS_CONTROL_HPP
 #define FARCALL_LLVM_PROCESS_CONTROL_HPP
 
+#include <farcall.hpp>
 #include <farcall/llvm/buffer.hpp>
+#include <farcall/llvm/call_scope.hpp>
 #include <farcall/llvm/dylib_manager.hpp>
 #include <farcall/llvm/error.hpp>
 #include <farcall/llvm/memory_access.hpp>
@@ -12,6 +14,7 @@
 #include "llvm/ExecutionEngine/Orc/ExecutorProcessControl.h"
 #include "llvm/ExecutionEngine/Orc/Shared/OrcRTBridge.h"
 #include "llvm/ExecutionEngine/Orc/Shared/SimpleRemoteEPCUtils.h"
+#include "llvm/ExecutionEngine/Orc/Shared/WrapperFunctionUtils.h"
 #include "llvm/ExecutionEngine/Orc/TaskDispatch.h"
 #include "llvm/Support/Error.h"
 
@@ -53,7 +56,7 @@ public:
       return Err;
     }
     if (D == nullptr)
-      D = std::make_unique<llvm::orc::InPlaceTaskDispatcher>();
+      D = std::make_unique<TasksInPlace>();
     if (SSP == nullptr)
       SSP = std::make_shared<llvm::orc::SymbolStringPool>();
     std::unique_ptr<FarcallExecutorProcessControl> EPC(
@@ -72,23 +75,35 @@ public:
   farcall_executor *getExecutor() const { return Executor; }
   farcall_process *getProcess() const { return Process; }
 
+  // Returns what Work returns. Each call of linked code that Work makes on this thread has these options: a deadline, a cancel, or both.
+  // Work makes it by any function of LLVM's, such as runAsMain, callSPSWrapper or LLJIT::initialize, or by an ExecutorFunction.
+  //
+  // A call that the options end is interrupted. It fails with FARCALL_INTERRUPTED, and the executor keeps its variables. The calls of
+  // farcall's managers of memory and dylibs, of LLVM's tasks, and of handlers of JIT dispatch have no options, nor have those of other
+  // threads. A handler that runs, such as a lazy compile, goes to its end first. Any thread may call this, also inside of itself.
+  template <class F> auto callWith(const call_options &Options, F &&Work) {
+    const farcall_call_options Made = Options.get();
+    CallScope Scope(&Made);
+    return std::forward<F>(Work)();
+  }
+
   llvm::Expected<int32_t> runAsMain(llvm::orc::ExecutorAddr Main, llvm::ArrayRef<std::string> Args) override {
     int64_t Result = 0;
-    if (auto Err = callSPSWrapper<llvm::orc::rt::SPSRunAsMainSignature>(RunAsMain, Result, Main, Args))
+    if (auto Err = run<llvm::orc::rt::SPSRunAsMainSignature>(RunAsMain, Result, Main, Args))
       return Err;
     return static_cast<int32_t>(Result);
   }
 
   llvm::Expected<int32_t> runAsVoidFunction(llvm::orc::ExecutorAddr Function) override {
     int32_t Result = 0;
-    if (auto Err = callSPSWrapper<llvm::orc::rt::SPSRunAsVoidFunctionSignature>(RunAsVoid, Result, Function))
+    if (auto Err = run<llvm::orc::rt::SPSRunAsVoidFunctionSignature>(RunAsVoid, Result, Function))
       return Err;
     return Result;
   }
 
   llvm::Expected<int32_t> runAsIntFunction(llvm::orc::ExecutorAddr Function, int Arg) override {
     int32_t Result = 0;
-    if (auto Err = callSPSWrapper<llvm::orc::rt::SPSRunAsIntFunctionSignature>(RunAsInt, Result, Function, Arg))
+    if (auto Err = run<llvm::orc::rt::SPSRunAsIntFunctionSignature>(RunAsInt, Result, Function, Arg))
       return Err;
     return Result;
   }
@@ -96,8 +111,7 @@ public:
   using ExecutorProcessControl::callWrapperAsync;
   void callWrapperAsync(llvm::orc::ExecutorAddr Function, IncomingWFRHandler OnComplete, llvm::ArrayRef<char> Args) override {
     farcall_buffer Result;
-    farcall_error *Error =
-        farcall_process_call(Process, Function.getValue(), Args.data(), Args.size(), &Result);
+    farcall_error *Error = call(Function, Args.data(), Args.size(), Result);
     OnComplete(Error == nullptr ? takeBuffer(Result) : failed(Error));
   }
 
@@ -110,10 +124,42 @@ public:
   }
 
 private:
+  // What a task calls is LLVM's, and has no options.
+  struct TasksInPlace : llvm::orc::InPlaceTaskDispatcher {
+    void dispatch(std::unique_ptr<llvm::orc::Task> T) override {
+      CallScope Scope(nullptr);
+      InPlaceTaskDispatcher::dispatch(std::move(T));
+    }
+  };
+
   FarcallExecutorProcessControl(farcall_executor *Executor, farcall_process *Process,
                                 std::unique_ptr<llvm::orc::TaskDispatcher> D,
                                 std::shared_ptr<llvm::orc::SymbolStringPool> SSP)
       : ExecutorProcessControl(std::move(SSP), std::move(D)), Executor(Executor), Process(Process), OwnedMemMgr(Process) {}
+
+  farcall_error *call(llvm::orc::ExecutorAddr Function, const char *Args, size_t Size, farcall_buffer &Result) {
+    const farcall_call_options *Options = CallScope::current();
+    if (Options == nullptr)
+      return farcall_process_call(Process, Function.getValue(), Args, Size, &Result);
+    return farcall_process_call_with(Process, Function.getValue(), Options, Args, Size, &Result);
+  }
+
+  // Calls a wrapper function of the executor that calls linked code. A failure of the call is a FarcallError.
+  template <typename Signature, typename R, typename... A>
+  llvm::Error run(llvm::orc::ExecutorAddr Runner, R &Returned, const A &...Args) {
+    using llvm::orc::shared::WrapperFunctionBuffer;
+    farcall_error *Failure = nullptr;
+    auto Caller = [&](const char *Bytes, size_t Size) {
+      farcall_buffer Result;
+      Failure = call(Runner, Bytes, Size, Result);
+      return Failure == nullptr ? takeBuffer(Result) : WrapperFunctionBuffer::createOutOfBandError("");
+    };
+    auto Err = llvm::orc::shared::WrapperFunction<Signature>::call(Caller, Returned, Args...);
+    if (Failure == nullptr)
+      return Err;
+    llvm::consumeError(std::move(Err));
+    return takeError(Failure);
+  }
 
   static llvm::orc::shared::WrapperFunctionBuffer failed(farcall_error *Taken) {
     auto Buffer = llvm::orc::shared::WrapperFunctionBuffer::createOutOfBandError(farcall_error_message(Taken));
@@ -183,6 +229,8 @@ private:
   // Runs a handler of the session for linked code. It may answer later, on another thread.
   static void dispatch(farcall_process *Process, uint64_t Tag, farcall_buffer Args, uint64_t Id, void *Context) {
     using llvm::orc::shared::WrapperFunctionBuffer;
+    // What the handler calls is LLVM's, or a call of its own.
+    CallScope Scope(nullptr);
     auto *Session = static_cast<FarcallExecutorProcessControl *>(Context)->ES;
     auto ArgBytes = takeBuffer(Args);
     auto Answer = [Process, Id](WrapperFunctionBuffer Result) {
