@@ -63,6 +63,8 @@ pub mod executor;
 #[cfg(hostile)]
 #[doc(hidden)]
 pub mod hostile;
+#[cfg(not(model))]
+pub mod in_process;
 #[cfg(all(feature = "internals", not(model)))]
 #[doc(hidden)]
 pub mod internals;

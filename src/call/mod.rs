@@ -10,6 +10,8 @@
 
 pub(crate) mod contract;
 mod counters;
+#[cfg(not(model))]
+pub(crate) mod direct;
 mod endpoint;
 #[cfg(not(model))]
 mod grace_period;

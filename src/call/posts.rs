@@ -5,6 +5,8 @@
 //! run. While nothing is posted, no call waits: that costs one load of a flag.
 
 use std::collections::VecDeque;
+#[cfg(not(model))]
+use std::thread::{self, ThreadId};
 
 use super::endpoint::LaneEnd;
 use crate::deadline::Deadline;
@@ -31,6 +33,9 @@ struct State {
     waiters: usize,
     /// The call that was sent last.
     sent: Option<Sent>,
+    /// The thread that runs them, in a session within one process.
+    #[cfg(not(model))]
+    runner: Option<ThreadId>,
 }
 
 /// The lane that took posted calls along, and the number of the last one.
@@ -132,6 +137,44 @@ impl Posts {
         }
         state.is_sending = false;
         // Only then, since to notify is a system call.
+        if state.waiters > 0 {
+            self.changed.notify_all();
+        }
+        self.look_at(&mut state);
+        outcome
+    }
+
+    /// Makes sure that posted calls have run, in a session within one process: `run` runs them on this thread. A call that one of them
+    /// makes does not wait for the others.
+    ///
+    /// # Errors
+    ///
+    /// The first failure of a call that has run here. The others have run as well.
+    #[cfg(not(model))]
+    #[inline]
+    pub(super) fn run(&self, run: impl Fn(u64, &[u8]) -> Result<()>) -> Result<()> {
+        if self.are_settled() { Ok(()) } else { self.run_waiting(run) }
+    }
+
+    #[cfg(not(model))]
+    #[cold]
+    fn run_waiting(&self, run: impl Fn(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let own = thread::current().id();
+        let mut state = self.state.lock();
+        while state.is_sending {
+            if state.runner == Some(own) {
+                return Ok(());
+            }
+            state = self.wait_for_sender(state, Deadline::SESSION_END)?;
+        }
+        (state.is_sending, state.runner) = (true, Some(own));
+        let mut outcome = Ok(());
+        while let Some((target, args)) = state.waiting.pop_front() {
+            drop(state);
+            outcome = outcome.and(run(target, &args));
+            state = self.state.lock();
+        }
+        (state.is_sending, state.runner) = (false, None);
         if state.waiters > 0 {
             self.changed.notify_all();
         }

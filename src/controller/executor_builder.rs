@@ -17,6 +17,7 @@ use super::remote::{Remote, Starting, Timeouts};
 use super::restart_policy::RestartPolicy;
 use super::session::{Process, Session};
 use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT, Placement};
+use crate::call::direct;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::START_TIMEOUT;
@@ -71,6 +72,8 @@ pub struct ExecutorBuilder {
     restart: Option<RestartPolicy>,
     /// The number of processes; `None` for 1.
     processes: Option<usize>,
+    /// What starts the executor in this process; `None` for one of its own.
+    in_process: Option<direct::Start>,
 }
 
 impl ExecutorBuilder {
@@ -276,6 +279,28 @@ impl ExecutorBuilder {
         self
     }
 
+    /// Has `start` start the executor, in this process.
+    pub(crate) fn start_here(mut self, start: direct::Start) -> Self {
+        self.in_process = Some(start);
+        self
+    }
+
+    /// Refuses what an executor in this process cannot have.
+    fn check_in_process(&self) -> Result<()> {
+        let Self { env, link_timeout, confinement, .. } = self;
+        let asked = [
+            (*confinement != Confinement::new(), "ExecutorBuilder::confine"),
+            (!self.restart_policy().is_never, "ExecutorBuilder::restart"),
+            (self.process_count() != 1, "ExecutorBuilder::processes"),
+            (!env.is_empty(), "ExecutorBuilder::env"),
+            (link_timeout.is_some(), "ExecutorBuilder::link_timeout"),
+        ];
+        match asked.iter().find(|(is_asked, _)| *is_asked) {
+            Some((_, what)) => Err(direct::refused(what)),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn restart_policy(&self) -> RestartPolicy {
         self.restart.unwrap_or_else(RestartPolicy::never)
     }
@@ -291,6 +316,9 @@ impl ExecutorBuilder {
     /// When no program is found, a name to [publish](ExecutorBuilder::publish) cannot be shown, or the kernel refuses a resource; nothing
     /// is left behind then.
     pub(super) fn spawn_process(&self) -> Result<SpawnedProcess> {
+        if let Some(start) = self.in_process {
+            return self.start_in_process(start);
+        }
         let program = self.find()?;
         let (ours, theirs) = socket::pair()?;
         let (at, others, tail) = match self.inherits_descriptors {
@@ -313,6 +341,20 @@ impl ExecutorBuilder {
         })
     }
 
+    fn start_in_process(&self, start: direct::Start) -> Result<SpawnedProcess> {
+        self.check_in_process()?;
+        futex::check()?;
+        let published = self.publication()?;
+        let remote = Remote::in_process(start, self.poll_policy, self.is_debuggable)?;
+        let memory = ExecutorMemory::in_process(remote, self.slab_bytes)?;
+        Ok(SpawnedProcess { place: Place::Here(Box::new(memory)), published })
+    }
+
+    /// Where the executor is published, if it is.
+    fn publication(&self) -> Result<Option<Arc<Publication>>> {
+        self.publish.as_ref().map(|publish| publish.publication()).transpose()
+    }
+
     /// Takes a process that this process has forked.
     ///
     /// # Errors
@@ -321,6 +363,9 @@ impl ExecutorBuilder {
     /// then.
     pub(super) fn adopt_process(&self, forked: Forked) -> Result<SpawnedProcess> {
         let Self { program, env, confinement, is_debuggable, .. } = self;
+        if self.in_process.is_some() {
+            return Err(direct::refused("ExecutorBuilder::adopt"));
+        }
         if program.is_some()
             || !env.is_empty()
             || *confinement != Confinement::new()
@@ -349,8 +394,7 @@ impl ExecutorBuilder {
         futex::check()?;
         asymmetric_fence::prepare();
         fork::watch();
-        let publication = self.publish.as_ref().map(|publish| publish.publication());
-        let published = publication.transpose()?;
+        let published = self.publication()?;
         let poll_policy = self.poll_policy;
         let timeout = self.start_timeout.unwrap_or(START_TIMEOUT);
         let deadline = Deadline::after(timeout);
@@ -388,7 +432,9 @@ impl ExecutorBuilder {
             confinement,
             is_debuggable,
         };
-        Ok(SpawnedProcess { starting, slab, slab_bytes: self.slab_bytes, published })
+        let slab_bytes = self.slab_bytes;
+        let place = Place::Own(Box::new(SpawnedAlone { starting, slab, slab_bytes }));
+        Ok(SpawnedProcess { place, published })
     }
 
     /// Tells readers of the publication that an executor was started because one had died.
@@ -444,10 +490,23 @@ impl ExecutorBuilder {
 /// A process that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
 pub(super) struct SpawnedProcess {
+    place: Place,
+    published: Option<Arc<Publication>>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Own(Box<SpawnedAlone>),
+    /// This process, which is ready.
+    Here(Box<ExecutorMemory>),
+}
+
+/// A process of its own.
+#[derive(Debug)]
+struct SpawnedAlone {
     starting: Starting,
     slab: Slab,
     slab_bytes: SlabBytes,
-    published: Option<Arc<Publication>>,
 }
 
 impl SpawnedProcess {
@@ -458,17 +517,25 @@ impl SpawnedProcess {
     /// When the process could not be started, ended early, is of another build, or has no address space for the slab. When it
     /// is not ready in time ([`ExecutorBuilder::start_timeout`]). It has ended then.
     pub(super) fn connect(self) -> Result<Process> {
-        let Self { starting, slab, slab_bytes, published } = self;
-        let _span = trace::start(starting.supervisor.process().pid());
-        let deadline = starting.deadline;
-        let remote = Remote::connect(starting)?;
-        let memory = ExecutorMemory::new(remote, slab, slab_bytes, deadline)?;
+        let Self { place, published } = self;
+        let memory = match place {
+            Place::Here(memory) => *memory,
+            Place::Own(spawned) => {
+                let SpawnedAlone { starting, slab, slab_bytes } = *spawned;
+                let _span = trace::start(starting.supervisor.process().pid());
+                let deadline = starting.deadline;
+                let remote = Remote::connect(starting)?;
+                ExecutorMemory::new(remote, slab, slab_bytes, deadline)?
+            }
+        };
         Ok(Session::start(Linker::new(memory)?, None, published))
     }
 
     /// As [`connect`](SpawnedProcess::connect), for a process that was started long ago: its time begins anew.
     pub(super) fn connect_late(mut self) -> Result<Process> {
-        self.starting.deadline = Deadline::after(self.starting.timeouts.start);
+        if let Place::Own(spawned) = &mut self.place {
+            spawned.starting.deadline = Deadline::after(spawned.starting.timeouts.start);
+        }
         self.connect()
     }
 }

@@ -17,11 +17,12 @@ use crate::call::contract::{
     ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
     THREAD_DESCRIPTOR,
 };
+use crate::call::direct::{self, Direct, Started};
 use crate::call::pipeline::Caller;
 use crate::call::{GracePeriod, LaneEnd, Wait};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::{ABANDONED_TIMEOUT, END_TIMEOUT, PAGE_BYTES};
+use crate::limits::{ABANDONED_TIMEOUT, END_TIMEOUT, PAGE_BYTES, START_TIMEOUT};
 use crate::link::SymbolTable;
 use crate::origin::{Origin, forked};
 use crate::shm::Segment;
@@ -32,7 +33,7 @@ use crate::sys::confine::enforced::Enforced;
 use crate::sys::io::socket;
 use crate::sys::process::child::{Child, Parent};
 use crate::transport::lane::segment;
-use crate::transport::{Incoming, Lane};
+use crate::transport::{Incoming, Lane, PollPolicy};
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -66,6 +67,8 @@ pub(crate) struct Remote {
     supervisor: Supervisor,
     enforced: Enforced,
     timeouts: Timeouts,
+    /// The executor, if it is in this process.
+    direct: Option<Arc<Direct>>,
     /// How the host has ended the session.
     ended: OnceLock<&'static str>,
     /// What forks copies of the executor, once the host has taken a snapshot.
@@ -85,6 +88,22 @@ struct Offered {
     triple: String,
     confinement: Confinement,
     is_debuggable: bool,
+}
+
+impl Offered {
+    /// Reads what an executor tells.
+    ///
+    /// # Errors
+    ///
+    /// When its pages have another size.
+    fn read(setup: Setup, confinement: Confinement, is_debuggable: bool) -> Result<Self> {
+        let (triple, page_bytes, symbols, numbers) = setup;
+        if page_bytes != PAGE_BYTES {
+            return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
+        }
+        let (functions, values) = (symbols.into_iter().collect(), numbers.into_iter().collect());
+        Ok(Self { functions, values, triple, confinement, is_debuggable })
+    }
 }
 
 impl Remote {
@@ -108,18 +127,48 @@ impl Remote {
         })?;
         opener.lanes().give_back(end);
         let setup = sps::from_bytes::<Setup>(&setup);
-        let (triple, page_bytes, symbols, numbers) =
-            setup.map_err(|error| error.during("reading the setup"))?;
-        if page_bytes != PAGE_BYTES {
-            return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
-        }
-        let functions = symbols.into_iter().collect();
-        let values: HashMap<String, i64> = numbers.into_iter().collect();
-        opener.meet(hello::features(&values)?);
-        let enforced = values.get(ENFORCED).copied().unwrap_or(0);
+        let setup = setup.map_err(|error| error.during("reading the setup"))?;
+        let offered = Offered::read(setup, confinement, is_debuggable)?;
+        opener.meet(hello::features(&offered.values)?);
+        let enforced = offered.values.get(ENFORCED).copied().unwrap_or(0);
         let enforced = Enforced::from_number(confinement.level(), enforced);
-        let offered = Arc::new(Offered { functions, values, triple, confinement, is_debuggable });
-        Ok(Self::ready(opener, offered, (crashes, supervisor), enforced, timeouts))
+        Ok(Self::ready(opener, Arc::new(offered), (crashes, supervisor), enforced, timeouts))
+    }
+
+    /// Starts an executor in this process.
+    ///
+    /// # Errors
+    ///
+    /// When memory runs out.
+    pub(crate) fn in_process(
+        start: direct::Start,
+        poll_policy: PollPolicy,
+        is_debuggable: bool,
+    ) -> Result<Self> {
+        let (first, _) = segment::create(poll_policy)?;
+        let opener = Arc::new(LaneOpener::direct(&first, poll_policy));
+        let controller = Arc::downgrade(opener.callbacks());
+        let Started { executor, setup } = start(controller, is_debuggable)?;
+        let direct = Direct::new(executor, opener.lanes());
+        opener.set_direct(&direct);
+        let confinement = Confinement::new();
+        let offered = Offered::read(setup, confinement, is_debuggable)?;
+        opener.meet(hello::features(&offered.values)?);
+        let code = Arc::clone(opener.callbacks().code());
+        let crashes = CrashReports::new(first, code, confinement);
+        let supervisor = Supervisor::of_this_process(&opener);
+        let enforced = Enforced::from_number(confinement.level(), 0);
+        let timeouts = Timeouts { start: START_TIMEOUT, link: None };
+        let watched = (crashes, supervisor);
+        let mut ready = Self::ready(opener, Arc::new(offered), watched, enforced, timeouts);
+        ready.direct = Some(direct);
+        Ok(ready)
+    }
+
+    /// The executor, if it is in this process.
+    #[inline]
+    pub(crate) fn direct(&self) -> Option<&Arc<Direct>> {
+        self.direct.as_ref()
     }
 
     /// An executor that is ready: its process is `watched`.
@@ -138,6 +187,7 @@ impl Remote {
             supervisor,
             enforced,
             timeouts,
+            direct: None,
             ended: OnceLock::new(),
             zygote: OnceLock::new(),
             freezes: Mutex::default(),
@@ -306,6 +356,10 @@ impl Remote {
         wait: impl Into<Wait<'w>> + Copy,
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
+        if let Some(direct) = &self.direct {
+            let outcome = direct.call(function.get(), args, take);
+            return outcome.map_err(|error| self.explain(error, Deadline::now()));
+        }
         let (lanes, callbacks) = (self.opener.lanes(), &**self.opener.callbacks());
         let deadline = wait.into().deadline;
         let open = || self.opener.open(deadline);
@@ -330,6 +384,9 @@ impl Remote {
     /// The calls that have not returned yet.
     pub(crate) fn grace_period(&self) -> GracePeriod {
         let mut calls = self.opener.lanes().grace_period();
+        if let Some(direct) = &self.direct {
+            direct.add_to(&mut calls);
+        }
         let callers = self.opener.pipelines().callers();
         callers.into_iter().for_each(|caller| calls.add_pipeline(caller));
         calls
@@ -356,6 +413,9 @@ impl Remote {
     #[inline]
     pub(crate) fn code_written(&self, number: u64) {
         self.opener.lanes().code_written(number);
+        if let Some(direct) = &self.direct {
+            direct.code_written();
+        }
     }
 
     /// The address of a function of the contract.
@@ -438,7 +498,10 @@ impl Remote {
         if let Some(how) = self.ended.get().filter(|_| error.is_disconnected()) {
             return Error::disconnected(*how);
         }
-        let mut error = self.crashes.explain(error, &self.supervisor, deadline);
+        let mut error = match self.direct {
+            Some(_) => error,
+            None => self.crashes.explain(error, &self.supervisor, deadline),
+        };
         if error.death().is_none()
             && error.is_disconnected()
             && let Some(why) = self.supervisor.process().refusal()
@@ -474,6 +537,9 @@ impl Remote {
         let timeout = self.end_timeout();
         self.opener.end_calls();
         self.opener.close();
+        if let Some(direct) = &self.direct {
+            return direct.close();
+        }
         let process = self.supervisor.process();
         if process.end_by_itself(timeout).is_none() {
             process.kill();
@@ -498,6 +564,9 @@ impl Drop for Remote {
         }
         let timeout = self.end_timeout();
         self.opener.close();
+        if let Some(direct) = &self.direct {
+            return direct.end();
+        }
         drop(self.zygote.take());
         if !self.supervisor.is_blind() {
             self.supervisor.process().end_by_itself(timeout);

@@ -267,6 +267,7 @@ impl Process {
     /// When the process died otherwise ([`Error::death`] says how), or does not end. When its status is unknown, because
     /// another part of this process collected it ([`Death::status_unknown`](crate::error::Death::status_unknown)).
     pub fn exit(&self, status: i32) -> Result<i32> {
+        self.session.remote().opener().check_own_process("Process::exit")?;
         exit_status(self.session.remote().ask::<ProcessExit>(&(status,), Deadline::SESSION_END))
     }
 
@@ -311,8 +312,9 @@ impl Process {
         let opener = self.session.remote().opener();
         let sums = opener.lanes().sums();
         let [pipelined, late] = opener.pipelines().sums();
+        let direct = self.session.remote().direct().map_or(0, |direct| direct.calls());
         Stats {
-            calls: sums.calls.wrapping_add(pipelined),
+            calls: sums.calls.wrapping_add(pipelined).wrapping_add(direct),
             round_trips: sums.round_trips,
             late: sums.late.wrapping_add(late),
         }

@@ -5,14 +5,20 @@
 #[cfg(feature = "named-segment")]
 use std::fmt;
 
+use std::sync::Arc;
+
 use memmap2::MmapRaw;
 #[cfg(feature = "named-segment")]
 use shared_memory::Shmem;
+
+use crate::sys::memory::map::Reservation;
 
 /// The owner of a segment's mapping.
 #[derive(Debug)]
 pub(super) enum Map {
     Own(MmapRaw),
+    /// A part of plain memory, which others may share.
+    Within(Part),
     #[cfg(feature = "named-segment")]
     Named(NamedMapping),
 }
@@ -22,6 +28,7 @@ impl Map {
     pub(super) fn start(&self) -> *mut u8 {
         match self {
             Self::Own(map) => map.as_mut_ptr(),
+            Self::Within(part) => part.memory.as_ptr().cast::<u8>().wrapping_add(part.offset),
             #[cfg(feature = "named-segment")]
             Self::Named(map) => map.0.as_ptr(),
         }
@@ -31,10 +38,19 @@ impl Map {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Own(map) => map.len(),
+            Self::Within(part) => part.bytes,
             #[cfg(feature = "named-segment")]
             Self::Named(map) => map.0.len(),
         }
     }
+}
+
+/// A part of plain memory, readable and writable, which lies inside.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) memory: Arc<Reservation>,
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
 }
 
 /// The mapping of a named segment.

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use memmap2::MmapOptions;
 use nix::fcntl::SealFlag;
 
-use super::mapping::Map;
+use super::mapping::{Map, Part};
 use crate::error::{Error, Result};
 use crate::sync::AtomicU64;
 use crate::sys::cpu;
 use crate::sys::io::identified::Identified;
-use crate::sys::memory::map;
+use crate::sys::memory::map::{self, Reservation};
 use crate::sys::memory::memfd;
 use crate::sys::memory::pages;
+use crate::{AddrRange, ExecutorAddr};
 
 /// Bytes per copy by the C library. It copies larger pieces with one instruction. That takes up to 27 times as long if
 /// destination and source lie a few bytes less than a multiple of a page apart.
@@ -80,6 +81,20 @@ impl Segment {
         Ok(Self { file: Some(Identified::new(file)), map: Map::Own(map) })
     }
 
+    /// A segment of plain memory of this process, which has no descriptor: the last `bytes` bytes of a range, which must be readable
+    /// and writable for as long as the range is there.
+    ///
+    /// # Errors
+    ///
+    /// When the range has fewer bytes.
+    pub(crate) fn at_end_of(memory: &Arc<Reservation>, bytes: u64) -> Result<Self> {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let offset = memory.range().bytes().checked_sub(bytes).map(size);
+        let offset = offset.ok_or_else(|| Error::invalid(format!("a segment of {bytes} bytes")))?;
+        let part = Part { memory: Arc::clone(memory), offset, bytes: size(bytes) };
+        Ok(Self { file: None, map: Map::Within(part) })
+    }
+
     /// A segment with a mapping that was already made.
     #[cfg(feature = "named-segment")]
     pub(super) fn new(file: OwnedFd, map: Map) -> Self {
@@ -112,6 +127,11 @@ impl Segment {
     pub(crate) fn empty(&self, offset: u64, bytes: u64) -> Result<()> {
         let range = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let start = self.place(range(offset), range(bytes));
+        if let Map::Within(part) = &self.map {
+            let start = ExecutorAddr::new(start.expose_provenance() as u64);
+            let pages = AddrRange::sized(start, bytes).unwrap_or_default();
+            return part.memory.discard(pages);
+        }
         let Some(start) = NonNull::new(start.cast()) else { return Ok(()) };
         // SAFETY: the pages lie inside the mapping; all access to them is by atomic words and copies, for which any bytes are right.
         unsafe { pages::remove(start, range(bytes)) }

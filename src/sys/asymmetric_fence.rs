@@ -9,6 +9,8 @@
 
 use std::sync::OnceLock;
 
+#[cfg(not(model))]
+use crate::error::{Error, Result};
 use crate::sync::{Ordering, compiler_fence, fence};
 
 /// The kind of the light fence: one kind for the whole process and its whole life.
@@ -59,6 +61,24 @@ pub(crate) fn heavy_fence() -> bool {
     fence(Ordering::SeqCst);
     // A forked child may have to register again.
     LightFence::of_process() == LightFence::Full || interrupt() || register() && interrupt()
+}
+
+/// Makes all threads of the process serialize their instructions: each executes what was written before, wherever it stands. Some
+/// microseconds.
+///
+/// # Errors
+///
+/// When the kernel has no such system call (Linux 4.16), or refuses it.
+#[cfg(not(model))]
+pub(crate) fn serialize_all() -> Result<()> {
+    static IS_REGISTERED: OnceLock<bool> = OnceLock::new();
+    let register = || command(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE);
+    let serialize = || command(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE);
+    // A forked child may have to register again.
+    if *IS_REGISTERED.get_or_init(register) && serialize() || register() && serialize() {
+        return Ok(());
+    }
+    Err(Error::os("making threads see new code", std::io::Error::last_os_error()))
 }
 
 #[cfg(not(model))]

@@ -55,6 +55,19 @@ impl Incoming {
         }
     }
 
+    /// Makes it the answer of a call within this process.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, answer: &[u8]) {
+        self.kind = Kind::Result;
+        self.content = match self.inline.get_mut(..answer.len()) {
+            Some(inline) => {
+                inline.copy_from_slice(answer);
+                Content::Inline(answer.len())
+            }
+            None => Content::Heap(answer.to_vec()),
+        };
+    }
+
     /// Makes it this message.
     pub(super) fn set(&mut self, kind: Kind, target: u64, posted: Option<u64>, payload: Vec<u8>) {
         let content = Content::Heap(payload);

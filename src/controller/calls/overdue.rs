@@ -53,6 +53,9 @@ impl<'a> Overdue<'a> {
         &self,
         call: impl FnOnce(Wait<'_>) -> Result<R>,
     ) -> Result<R> {
+        if self.options.timeout.is_some() || self.options.watch.is_some() {
+            self.opener.check_own_process("a call with a timeout or a watch")?;
+        }
         let look = |number| self.look(number);
         let watch = Watch::new(self.next_look(), &look);
         // A call with a watch is not abandoned, so it needs no other lane.

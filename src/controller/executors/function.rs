@@ -16,7 +16,7 @@ use crate::controller::calls::{
 };
 use crate::controller::session::Process;
 use crate::deadline::Deadline;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::types::Signature;
 
 /// A function of an [executor](super::Executor), of the type `F`: for example `extern "C" fn(i64, f64) -> f64`. A [`Signature`] is a type
@@ -267,6 +267,25 @@ impl<F: FunctionType> Function<F> {
     /// As [`bind`](Function::bind); none if the function is bound.
     pub fn address(&self) -> Result<ExecutorAddr> {
         Ok(self.bound()?.address())
+    }
+
+    /// The function's address, for a pointer to it in this process.
+    ///
+    /// # Errors
+    ///
+    /// As [`bind`](Function::bind); when the executor is in another process, or the kernel lacks a system call.
+    pub(crate) fn address_here(&self) -> Result<ExecutorAddr> {
+        let bound = self.bound()?;
+        let remote = bound.session().remote();
+        let direct = remote.direct().ok_or_else(|| {
+            Error::invalid(
+                "the function is in another process, where pointers of this one mean nothing: ExecutorBuilder::in_process has linked \
+                 code in this process, and Function::address is the address in the other",
+            )
+        })?;
+        remote.settle()?;
+        direct.pass_pointer()?;
+        Ok(bound.address())
     }
 
     /// The present process of the function.

@@ -175,6 +175,10 @@ impl Library {
     ///
     /// When no process can be started.
     pub fn precede_libraries(&self) -> Result<()> {
+        self.slots.first(|generation| {
+            let opener = generation.process.session.remote().opener();
+            opener.check_own_process("Library::precede_libraries")
+        })?;
         self.change(|dylib| dylib.lock().precedes = true)
     }
 
@@ -357,6 +361,7 @@ impl Library {
         args: impl IntoIterator<Item = A>,
     ) -> Result<i32> {
         self.present(|dylib| {
+            dylib.session().remote().opener().check_own_process("Library::run_start")?;
             let start = dylib.lookup(entry, Deadline::SESSION_END)?;
             exit_status(dylib.session().run::<ProgramStart>(&(start, words(args))))
         })

@@ -77,6 +77,7 @@ impl Snapshot {
         let session = executor.only_process()?.session;
         let remote = session.remote();
         remote.check_alive()?;
+        remote.opener().check_own_process("a snapshot")?;
         if remote.enforced().level() == ConfinementLevel::Strict {
             return Err(Error::invalid(
                 "a strictly confined executor starts no processes, so there is no snapshot of it; Confinement::isolated allows one",

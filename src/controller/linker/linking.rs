@@ -236,8 +236,11 @@ impl Linker {
     /// When the static TLS reserve that the executor reports is impossible.
     pub(crate) fn new(memory: ExecutorMemory) -> Result<Self> {
         let number = |name| memory.remote().values().get(name).copied().unwrap_or(0);
-        let tls = TlsAllocator::new(number(STATIC_TLS_OFFSET), number(STATIC_TLS_BYTES))?;
-        let tls = Arc::new(Mutex::new(tls));
+        let reserve = [number(STATIC_TLS_OFFSET), number(STATIC_TLS_BYTES)];
+        let tls = match memory.remote().direct() {
+            Some(_) => TlsAllocator::of_this_process(reserve)?,
+            None => Arc::new(Mutex::new(TlsAllocator::new(reserve)?)),
+        };
         Ok(Self { memory, tls, has_executable_stacks: AtomicBool::new(false) })
     }
 
@@ -257,6 +260,7 @@ impl Linker {
     ///
     /// When the executor's system refuses, or the session is over.
     pub(crate) fn allow_executable_stacks(&self) -> Result<()> {
+        self.memory.remote().opener().check_own_process("executable stacks")?;
         self.memory.remote().ask::<StackExecutable>(&(), Deadline::SESSION_END)?;
         // Relaxed: the flag only decides what is refused.
         self.has_executable_stacks.store(true, Ordering::Relaxed);

@@ -8,7 +8,7 @@
 //! Invariant: each allocation is freed once: when its [`TlsAllocation`] is dropped, or by the owner of the
 //! [taken](TlsAllocation::take) placement.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::controller::memory::free_list::FreeList;
 use crate::error::{Error, Result};
@@ -93,7 +93,7 @@ impl TlsAllocator {
     /// # Errors
     ///
     /// When no reserve can have that offset and size.
-    pub(crate) fn new(offset: i64, bytes: i64) -> Result<Self> {
+    pub(crate) fn new([offset, bytes]: [i64; 2]) -> Result<Self> {
         let size = u64::try_from(bytes).ok().filter(|size| *size <= STATIC_TLS_BYTES_MAX);
         let is_aligned = offset.cast_unsigned().is_multiple_of(PAGE_BYTES);
         let is_near = i32::try_from(offset).is_ok();
@@ -106,6 +106,17 @@ impl TlsAllocator {
                 "a static TLS reserve of {bytes} bytes at {offset} from the thread pointer"
             ))),
         }
+    }
+
+    /// The allocator of all executors in this process, whose threads have one reserve, and one vector of blocks each.
+    ///
+    /// # Errors
+    ///
+    /// As [`TlsAllocator::new`].
+    pub(crate) fn of_this_process(reserve: [i64; 2]) -> Result<Arc<Mutex<Self>>> {
+        static OWN: OnceLock<Arc<Mutex<TlsAllocator>>> = OnceLock::new();
+        let made = Self::new(reserve)?;
+        Ok(Arc::clone(OWN.get_or_init(|| Arc::new(Mutex::new(made)))))
     }
 
     fn allocate(&mut self, bytes: u64, alignment: u64) -> Result<TlsPlacement> {
@@ -163,7 +174,7 @@ mod tests {
 
     #[test]
     fn ranges_lie_at_their_distance_from_the_thread_pointer() {
-        let mut tls = TlsAllocator::new(-8192, 4096).expect("possible");
+        let mut tls = TlsAllocator::new([-8192, 4096]).expect("possible");
         let first = tls.allocate(3, 1).expect("room");
         let second = tls.allocate(64, 64).expect("room");
         assert_eq!((tls.offset_of(first), tls.offset_of(second)), (-8192, -8128));
@@ -176,7 +187,7 @@ mod tests {
 
     #[test]
     fn what_is_not_taken_is_freed() {
-        let tls = Arc::new(Mutex::new(TlsAllocator::new(-8192, 4096).expect("possible")));
+        let tls = Arc::new(Mutex::new(TlsAllocator::new([-8192, 4096]).expect("possible")));
         for round in 0..3 {
             let allocation = TlsAllocation::in_reserve(&tls, 4096, 8).expect("all of it");
             assert_eq!(allocation.offset(), -8192);
@@ -208,14 +219,14 @@ mod tests {
 
     #[test]
     fn a_full_reserve_says_how_full_it_is() {
-        let mut tls = TlsAllocator::new(-8192, 4096).expect("possible");
+        let mut tls = TlsAllocator::new([-8192, 4096]).expect("possible");
         tls.allocate(4000, 1).expect("room");
         let error = tls.allocate(97, 1).expect_err("too much");
         let text = error.to_string();
         assert!(error.kind() == ErrorKind::Exhausted, "{text}");
         assert!(["97", "4096", " 96"].iter().all(|number| text.contains(number)), "{text}");
         let error =
-            TlsAllocator::new(0, 0).expect("none").allocate(1, 1).expect_err("there is none");
+            TlsAllocator::new([0, 0]).expect("none").allocate(1, 1).expect_err("there is none");
         assert!(error.to_string().contains("dlopen"), "{error}");
     }
 
@@ -223,7 +234,7 @@ mod tests {
     fn impossible_reserves_are_violations() {
         for (offset, bytes) in [(-8192, -1), (-8191, 4096), (i64::MIN, 4096), (-8192, i64::MAX)] {
             assert!(
-                TlsAllocator::new(offset, bytes).expect_err("impossible").kind()
+                TlsAllocator::new([offset, bytes]).expect_err("impossible").kind()
                     == ErrorKind::Violation
             );
         }

@@ -93,6 +93,18 @@ impl ExecutorMemory {
         Ok(memory)
     }
 
+    /// The memory of an executor in this process.
+    ///
+    /// # Errors
+    ///
+    /// When there is no address space for its first slab.
+    pub(crate) fn in_process(remote: Remote, slab_bytes: SlabBytes) -> Result<Self> {
+        let memory = Self::without_slabs(remote, slab_bytes, Inherited::default());
+        let added = memory.add_slab(0, Placement::Near, slab_bytes.near);
+        added.map_err(|error| error.during(FIRST))?;
+        Ok(memory)
+    }
+
     fn without_slabs(remote: Remote, slab_bytes: SlabBytes, inherited: Inherited) -> Self {
         Self {
             remote,
@@ -227,8 +239,7 @@ impl ExecutorMemory {
         let mut refused = None;
         for part in [1, 4, 16, u64::MAX] {
             let sizes = sizes(usual.map(|bytes| bytes / part), bytes, reach);
-            let slab = Slab::new(index, placement, sizes, self.remote.first_segment());
-            match slab.and_then(|slab| self.reserve(slab, Deadline::SESSION_END)) {
+            match self.add_slab(index, placement, sizes) {
                 Ok(()) => {
                     refused = None;
                     break;
@@ -242,6 +253,19 @@ impl ExecutorMemory {
         }
         let allocated = self.allocate_in_slabs(placement, bytes, stored, pages)?;
         allocated.ok_or_else(|| full(Error::exhausted("a new slab is too small")))
+    }
+
+    /// Makes a slab, and has the executor map it.
+    fn add_slab(&self, index: usize, placement: Placement, bytes: PerProt<u64>) -> Result<()> {
+        let first = self.remote.first_segment();
+        let Some(direct) = self.remote.direct() else {
+            return self.reserve(Slab::new(index, placement, bytes, first)?, Deadline::SESSION_END);
+        };
+        let executor = direct.executor();
+        let (slab, start) = Slab::in_process(index, placement, bytes, first, |files, data| {
+            executor.map_slab(placement, files, data)
+        })?;
+        self.keep(slab, start)
     }
 
     /// Makes the executor map a region, and returns the address. Sends one message.
@@ -260,6 +284,12 @@ impl ExecutorMemory {
             )));
         }
         let remote = &self.remote;
+        if remote.direct().is_some() {
+            // This process has it there.
+            remote.check_alive()?;
+            regions.insert(wanted);
+            return Ok(wanted);
+        }
         let sent = remote.opener().send_region(region, deadline);
         sent.map_err(|error| remote.explain(error, deadline))?;
         let args = (remote.instance()?, wanted);
@@ -280,7 +310,7 @@ impl ExecutorMemory {
     pub(crate) fn detach(&self, region: ExecutorAddr) -> Result<()> {
         self.remote.origin().check()?;
         let mut regions = self.regions.lock();
-        if !regions.remove(&region) {
+        if !regions.remove(&region) || self.remote.direct().is_some() {
             return Ok(());
         }
         let args = (self.remote.instance()?, region);

@@ -22,6 +22,7 @@ use crate::limits::{PAGE_BYTES, STRIPE_BYTES_MAX};
 use crate::origin::Origin;
 use crate::shm::{Segment, Words};
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::memory::map::Reservation;
 use crate::wire::layout::DATA_END_WORD;
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
@@ -51,26 +52,51 @@ impl Slab {
         bytes: PerProt<u64>,
         first: &Arc<Segment>,
     ) -> Result<Self> {
-        let stripe = |name, bytes: u64, prot| {
-            if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || bytes > STRIPE_BYTES_MAX {
-                return Err(Error::exhausted(format!(
-                    "a part of a slab with {bytes} bytes: it has whole pages, at most {STRIPE_BYTES_MAX} bytes"
-                )));
-            }
-            let segment = match prot {
-                Prot::Data => Segment::create(name, bytes, false)?,
-                _ => Segment::create_for_readers(name, bytes, prot == Prot::Code)?,
-            };
-            Ok::<_, Error>(Stripe { segment, bytes, base: ExecutorAddr::NULL })
-        };
-        let code = stripe(c"farcall-code", bytes.code, Prot::Code)?;
-        let constants = stripe(c"farcall-constants", bytes.constants, Prot::Constants)?;
-        let data = stripe(c"farcall-data", bytes.data, Prot::Data)?;
+        let [code, constants] = code_and_constants(bytes)?;
+        check_bytes(bytes.data)?;
+        let data = Segment::create(c"farcall-data", bytes.data, false)?;
+        Ok(Self::of_segments(index, placement, bytes, first, [code, constants, data]))
+    }
+
+    /// The same for an executor in this process. `map` has the executor map it: the files of code and constants, and the size of the
+    /// data. The data is plain memory of the process, which both sides reach by the same address. Returns the slab's address as well.
+    ///
+    /// # Errors
+    ///
+    /// As [`Slab::new`], and `map`.
+    pub(crate) fn in_process(
+        index: usize,
+        placement: Placement,
+        bytes: PerProt<u64>,
+        first: &Arc<Segment>,
+        map: impl FnOnce([BorrowedFd<'_>; 2], u64) -> Result<Arc<Reservation>>,
+    ) -> Result<(Self, ExecutorAddr)> {
+        let [code, constants] = code_and_constants(bytes)?;
+        check_bytes(bytes.data)?;
+        let memory = map([code.file()?, constants.file()?], bytes.data)?;
+        let data = Segment::at_end_of(&memory, bytes.data)?;
+        let slab = Self::of_segments(index, placement, bytes, first, [code, constants, data]);
+        Ok((slab, memory.range().start))
+    }
+
+    fn of_segments(
+        index: usize,
+        placement: Placement,
+        bytes: PerProt<u64>,
+        first: &Arc<Segment>,
+        segments: [Segment; Prot::ALL.len()],
+    ) -> Self {
+        let [code, constants, data] = segments;
+        let stripe = |segment, bytes| Stripe { segment, bytes, base: ExecutorAddr::NULL };
+        let stripes = [
+            stripe(code, bytes.code),
+            stripe(constants, bytes.constants),
+            stripe(data, bytes.data),
+        ];
         let page_table = BiasedMutex::new(PageTable::new(index, bytes));
         let word = DATA_END_WORD + index;
         let data_end = first.view(word..word + 1);
-        let (stripes, origin) = ([code, constants, data], Origin::new());
-        Ok(Self { index, placement, stripes, page_table, data_end, origin })
+        Self { index, placement, stripes, page_table, data_end, origin: Origin::new() }
     }
 
     /// Its number in the session.
@@ -352,6 +378,24 @@ impl Slab {
         let page = usize::try_from(offset / PAGE_BYTES).ok()?;
         offset.is_multiple_of(PAGE_BYTES).then_some((at, page))
     }
+}
+
+/// The memory files of the stripes that only the controller writes, sealed.
+fn code_and_constants(bytes: PerProt<u64>) -> Result<[Segment; 2]> {
+    check_bytes(bytes.code)?;
+    check_bytes(bytes.constants)?;
+    let code = Segment::create_for_readers(c"farcall-code", bytes.code, true)?;
+    Ok([code, Segment::create_for_readers(c"farcall-constants", bytes.constants, false)?])
+}
+
+/// Refuses a size that no stripe can have.
+fn check_bytes(bytes: u64) -> Result<()> {
+    if bytes == 0 || !bytes.is_multiple_of(PAGE_BYTES) || bytes > STRIPE_BYTES_MAX {
+        return Err(Error::exhausted(format!(
+            "a part of a slab with {bytes} bytes: it has whole pages, at most {STRIPE_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

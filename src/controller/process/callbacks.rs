@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::handlers::Handlers;
 use super::live_code::LiveCode;
 use crate::call::contract::EXPORTS_TAG;
+use crate::call::direct::DirectController;
 use crate::call::{Handler, LaneEnd, Lanes};
 use crate::deadline::Deadline;
 use crate::error::{Result, panicked};
@@ -27,6 +28,12 @@ impl Callbacks {
     pub(crate) fn new(lanes: Arc<Lanes>) -> Arc<Self> {
         let code = Arc::new(LiveCode::new(None));
         Arc::new(Self { handlers: Handlers::default(), code, lanes, inherited: None })
+    }
+
+    /// Those of a session within this process.
+    pub(crate) fn direct(lanes: Arc<Lanes>) -> Arc<Self> {
+        let code = Arc::new(LiveCode::new(None));
+        Arc::new(Self { handlers: Handlers::direct(), code, lanes, inherited: None })
     }
 
     /// Those of a copy: at first the snapshot's.
@@ -105,5 +112,28 @@ impl Handler<Lane> for Callbacks {
     #[inline]
     fn ahead(&self, end: &LaneEnd, deadline: Deadline) -> Result<()> {
         self.lanes.go_ahead(end, deadline)
+    }
+}
+
+impl DirectController for Callbacks {
+    #[inline]
+    fn handle(&self, tag: u64, args: &[u8]) -> std::result::Result<Vec<u8>, String> {
+        if !stack::has_room() {
+            return Err(no_room());
+        }
+        let mut result = Vec::new();
+        let run = || match Handlers::run_direct(tag, args, &mut result) {
+            None if tag != EXPORTS_TAG => self.run_elsewhere(tag, args, &mut result),
+            outcome => outcome,
+        };
+        // Linked code has no frames that a panic could unwind.
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Some(outcome)) => outcome.map(|()| result),
+            Ok(None) if tag == EXPORTS_TAG => {
+                self.code.exports(args).map_err(|error| error.to_string())
+            }
+            Ok(None) => Err(format!("no handler is registered for tag {tag:#x}")),
+            Err(panic) => Err(format!("the handler {}", panicked(panic))),
+        }
     }
 }

@@ -1,11 +1,14 @@
 //! The handlers that linked code can call in the controller.
 
+use std::collections::HashSet;
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
+use crate::call::direct::DIRECT_TAG;
 use crate::concurrent::hazard::HazardTable;
 use crate::error::{Error, Result};
+use crate::sync::Mutex;
 
 /// The number of a handler in calls from the executor, never 0. It means nothing to other sessions. Dropping it keeps the handler.
 ///
@@ -61,26 +64,59 @@ pub(crate) type OtherFunction =
 pub(crate) struct Handlers {
     by_tag: HazardTable<Box<Function>>,
     other: OnceLock<Box<OtherFunction>>,
+    /// The tags in [`DIRECT`], if the executor is in this process.
+    direct: Option<Mutex<HashSet<u64>>>,
 }
+
+/// The handlers of all sessions within this process, by their tags without [`DIRECT_TAG`]. So code that was called by a pointer finds
+/// its handler, whosever it is.
+static DIRECT: LazyLock<HazardTable<Box<Function>>> = LazyLock::new(HazardTable::new);
 
 impl Default for Handlers {
     fn default() -> Self {
-        Self { by_tag: HazardTable::new(), other: OnceLock::new() }
+        Self::with(HazardTable::new(), None)
     }
 }
 
 impl Handlers {
+    fn with(by_tag: HazardTable<Box<Function>>, direct: Option<Mutex<HashSet<u64>>>) -> Self {
+        Self { by_tag, other: OnceLock::new(), direct }
+    }
+
     /// No handlers, none of whose tags will be one of `snapshot`'s.
     pub(super) fn beyond(snapshot: &Handlers) -> Self {
-        Self { by_tag: HazardTable::beyond(&snapshot.by_tag), other: OnceLock::new() }
+        Self::with(HazardTable::beyond(&snapshot.by_tag), None)
+    }
+
+    /// The handlers of a session within this process.
+    pub(super) fn direct() -> Self {
+        Self::with(HazardTable::new(), Some(Mutex::default()))
     }
 
     pub(crate) fn add(&self, function: Box<Function>) -> HandlerTag {
-        HandlerTag(self.by_tag.add(function))
+        let Some(direct) = &self.direct else { return HandlerTag(self.by_tag.add(function)) };
+        let tag = DIRECT.add(function);
+        direct.lock().insert(tag);
+        HandlerTag(tag | DIRECT_TAG)
     }
 
     pub(crate) fn remove(&self, tag: HandlerTag) {
-        self.by_tag.remove(tag.0);
+        let Some(direct) = &self.direct else { return self.by_tag.remove(tag.0) };
+        let tag = tag.0 & !DIRECT_TAG;
+        if direct.lock().remove(&tag) {
+            DIRECT.remove(tag);
+        }
+    }
+
+    /// As [`run`](Handlers::run), for the handlers of all sessions within this process.
+    #[inline]
+    pub(super) fn run_direct(
+        tag: u64,
+        args: &[u8],
+        result: &mut Vec<u8>,
+    ) -> Option<std::result::Result<(), String>> {
+        let tag = (tag & DIRECT_TAG != 0).then_some(tag & !DIRECT_TAG)?;
+        DIRECT.with(tag, |function| function(args, result).map_err(|error| error.to_string()))
     }
 
     /// Sets the handler of all tags without one of their own.
@@ -132,9 +168,16 @@ impl Handlers {
     }
 }
 
+impl Drop for Handlers {
+    fn drop(&mut self) {
+        let direct = self.direct.take().map(|tags| std::mem::take(&mut *tags.lock()));
+        direct.into_iter().flatten().for_each(|tag| DIRECT.remove(tag));
+    }
+}
+
 impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { by_tag, other } = self;
+        let Self { by_tag, other, .. } = self;
         f.debug_struct("Handlers")
             .field("by_tag", by_tag)
             .field("other", &other.get().is_some())

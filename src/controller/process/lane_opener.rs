@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
 use crate::call::contract::Placement;
+use crate::call::direct::{self, Direct};
 use crate::call::pipeline::Caller;
 use crate::call::{Lanes, Opened};
 use crate::deadline::Deadline;
@@ -41,7 +42,7 @@ const LAST_MESSAGES_MAX: usize = 64;
 /// Opens the lanes of one session.
 #[derive(Debug)]
 pub(crate) struct LaneOpener {
-    socket: Identified,
+    way: Way,
     /// The segment of the first lane; set when it is made.
     first: OnceLock<Arc<Segment>>,
     lanes: Arc<Lanes>,
@@ -56,6 +57,14 @@ pub(crate) struct LaneOpener {
     hears: Mutex<()>,
     /// The process that ends what the executor leaves; `None` inside for an executor that is not to be asked for one.
     sweeper: OnceLock<Option<Awaiter>>,
+}
+
+/// The way to the executor.
+#[derive(Debug)]
+enum Way {
+    Socket(Identified),
+    /// The executor is in this process, once it is started. It has pipelines and no lanes.
+    Direct(OnceLock<Arc<Direct>>),
 }
 
 /// The segments that were sent, by number, and the executor's last words.
@@ -75,8 +84,26 @@ impl LaneOpener {
     pub(crate) fn new(socket: OwnedFd, poll_policy: PollPolicy) -> Self {
         let lanes = Lanes::new();
         let callbacks = Callbacks::new(Arc::clone(&lanes));
+        Self::with(Way::Socket(Identified::new(socket)), lanes, callbacks, poll_policy)
+    }
+
+    /// The same for an executor in this process. `first` stands for the segment of the first lane.
+    pub(crate) fn direct(first: &Arc<Segment>, poll_policy: PollPolicy) -> Self {
+        let lanes = Lanes::new();
+        let callbacks = Callbacks::direct(Arc::clone(&lanes));
+        let first = OnceLock::from(Arc::clone(first));
+        let way = Way::Direct(OnceLock::new());
+        Self { first, ..Self::with(way, lanes, callbacks, poll_policy) }
+    }
+
+    fn with(
+        way: Way,
+        lanes: Arc<Lanes>,
+        callbacks: Arc<Callbacks>,
+        poll_policy: PollPolicy,
+    ) -> Self {
         Self {
-            socket: Identified::new(socket),
+            way,
             first: OnceLock::new(),
             lanes,
             callbacks,
@@ -115,9 +142,52 @@ impl LaneOpener {
         &self.pipelines
     }
 
-    /// The socket's number, for the supervisor, which asks the kernel for events of it.
-    pub(crate) fn watched(&self) -> BorrowedFd<'_> {
-        self.socket.unchecked()
+    /// The socket's number, for the supervisor, which asks the kernel for events of it. `None` for an executor in this process.
+    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
+        match &self.way {
+            Way::Socket(socket) => Some(socket.unchecked()),
+            Way::Direct(_) => None,
+        }
+    }
+
+    /// Refuses what an executor in this process does not have.
+    ///
+    /// # Errors
+    ///
+    /// When this one is there.
+    pub(crate) fn check_own_process(&self, what: &str) -> Result<()> {
+        match &self.way {
+            Way::Socket(_) => Ok(()),
+            Way::Direct(_) => Err(direct::refused(what)),
+        }
+    }
+
+    /// The executor in this process was started.
+    pub(crate) fn set_direct(&self, direct: &Arc<Direct>) {
+        if let Way::Direct(way) = &self.way {
+            // It is started once.
+            let _ = way.set(Arc::clone(direct));
+        }
+    }
+
+    /// The executor, if it is in this process.
+    fn executor(&self) -> Option<&Direct> {
+        match &self.way {
+            Way::Socket(_) => None,
+            Way::Direct(direct) => direct.get().map(|direct| &**direct),
+        }
+    }
+
+    /// The socket.
+    ///
+    /// # Errors
+    ///
+    /// When other code has closed it, or the executor is in this process.
+    fn socket(&self) -> Result<BorrowedFd<'_>> {
+        match &self.way {
+            Way::Socket(socket) => socket.file(),
+            Way::Direct(_) => Err(Error::invalid("an executor in this process has no socket")),
+        }
     }
 
     /// Sends the descriptor of the first lane's segment with the others. The doorbell is in that segment.
@@ -130,7 +200,7 @@ impl LaneOpener {
         // Only the first call sets it.
         let _ = self.first.set(Arc::clone(first));
         let begin = ControlMessage::Begin { hello: Hello::OWN };
-        control::send(self.socket.file()?, &begin, files, deadline)
+        control::send(self.socket()?, &begin, files, deadline)
     }
 
     /// Notes what the executor can do, as it says when it is ready.
@@ -185,7 +255,12 @@ impl LaneOpener {
             let ends = pipeline::end(&segment, Side::Controller, &lifeline, 0);
             let caller = Arc::new(Caller::new(ends, 0).with_number(number));
             self.pipelines.add(&caller);
-            self.send(&ControlMessage::Pipeline { number }, &[file.as_fd()], deadline)?;
+            match self.executor() {
+                Some(direct) => direct.executor().serve_pipeline(file)?,
+                None => {
+                    self.send(&ControlMessage::Pipeline { number }, &[file.as_fd()], deadline)?;
+                }
+            }
             Ok(caller)
         };
         opened().map_err(|error: Error| error.during("opening a pipeline"))
@@ -239,7 +314,7 @@ impl LaneOpener {
         self.lanes.close();
         self.pipelines.close();
         // Other processes may hold a copy of the other end. Without this, a thread that waits for space would wait for them.
-        if let Ok(socket) = self.socket.file() {
+        if let Ok(socket) = self.socket() {
             socket::shut_down_writing(socket);
         }
     }
@@ -260,7 +335,7 @@ impl LaneOpener {
     fn take(&self) -> Result<bool> {
         self.lanes.origin().check()?;
         let _hears = self.hears.lock();
-        let taken = match control::hear(self.socket.file()?) {
+        let taken = match control::hear(self.socket()?) {
             Ok(Heard::Nothing) => return Ok(false),
             Ok(Heard::End) => {
                 return Err(Error::disconnected("the executor has closed its socket"));
@@ -394,7 +469,13 @@ impl LaneOpener {
 
     /// Ends the session: the executor sees the end of the socket.
     pub(crate) fn close(&self) {
-        if let Ok(socket) = self.socket.file() {
+        if let Way::Direct(_) = self.way {
+            self.lanes.close();
+            self.pipelines.close();
+            // Their threads end then.
+            return self.pipelines.callers().iter().for_each(|caller| caller.close());
+        }
+        if let Ok(socket) = self.socket() {
             socket::shut_down(socket);
         }
         self.ring();
@@ -422,7 +503,7 @@ impl LaneOpener {
     ) -> Result<()> {
         self.lanes.origin().check()?;
         self.check(message)?;
-        control::send(self.socket.file()?, message, files, deadline)?;
+        control::send(self.socket()?, message, files, deadline)?;
         self.ring();
         Ok(())
     }

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::acceptor::Acceptor;
 use super::calls::WrapperCalls;
 use crate::ExecutorAddr;
 use crate::call::contract::Placement;
+use crate::call::direct::DirectController;
 use crate::call::{LaneEnd, Lanes};
 use crate::error::{Error, Result};
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
@@ -35,6 +36,8 @@ pub(crate) struct Instance {
     lanes: Arc<Lanes>,
     /// The session of the host, if a host embeds this.
     host: Mutex<Option<SessionHandle>>,
+    /// The controller, if it is in this process.
+    controller: Option<Weak<dyn DirectController>>,
 }
 
 /// The live instances of the process by their numbers.
@@ -52,6 +55,18 @@ impl Instance {
 
     /// Makes an instance, which lives until [`Instance::end`]. `acceptor` receives lanes, if the session has any.
     pub(crate) fn begin(acceptor: Option<Acceptor>) -> Arc<Self> {
+        Self::begin_with(acceptor, None)
+    }
+
+    /// Makes the instance of a controller in this process.
+    pub(crate) fn begin_direct(controller: Weak<dyn DirectController>) -> Arc<Self> {
+        Self::begin_with(None, Some(controller))
+    }
+
+    fn begin_with(
+        acceptor: Option<Acceptor>,
+        controller: Option<Weak<dyn DirectController>>,
+    ) -> Arc<Self> {
         log::start();
         fork::watch();
         GENERATION.store(fork::generation(), Ordering::Relaxed);
@@ -62,6 +77,7 @@ impl Instance {
             acceptor,
             lanes: Lanes::new(),
             host: Mutex::new(None),
+            controller,
         });
         instances().get_or_insert_default().insert(session.instance(), Arc::clone(&session));
         session
@@ -83,6 +99,16 @@ impl Instance {
         GENERATION.store(fork::generation(), Ordering::Relaxed);
         instances().get_or_insert_default().insert(session.instance(), Arc::clone(&session));
         Ok(session)
+    }
+
+    /// The controller in this process, while it lives.
+    pub(crate) fn controller(&self) -> Option<Arc<dyn DirectController>> {
+        self.controller.as_ref()?.upgrade()
+    }
+
+    /// The controller of any session within this process.
+    pub(crate) fn any_controller() -> Option<Arc<dyn DirectController>> {
+        instances().iter().flat_map(HashMap::values).find_map(|instance| instance.controller())
     }
 
     /// The session of the host, while it lives.

@@ -13,6 +13,7 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod call_frame;
 pub(crate) mod cxx_exceptions;
+pub(crate) mod direct_calls;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod frame;
 pub(crate) mod served_calls;
@@ -242,7 +243,7 @@ fn take_why(exceptions: Exceptions) -> String {
 fn tidy_up(exceptions: Exceptions) {
     static_guards::take_back(call());
     // On another thread, the host's code may be in a `catch` block.
-    if ServedCalls::of_thread().is_some() {
+    if ServedCalls::of_thread().is_some() || direct_calls::depth() > 0 {
         exceptions.restore();
     }
 }
@@ -264,7 +265,8 @@ const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);
 /// How deep in calls this thread is.
 #[inline]
 fn depth() -> u64 {
-    ServedCalls::of_thread().map_or_else(Lanes::depth, |served| served.calls().depth())
+    let served = ServedCalls::of_thread();
+    served.map_or_else(Lanes::depth, |served| served.calls().depth()) + direct_calls::depth()
 }
 
 /// Unwinds the call that this thread runs; called by the innermost function of that call. The destructors of its

@@ -41,7 +41,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 #[cfg(doc)]
 use self::kept::KeptPages;
@@ -51,6 +52,7 @@ use crate::call::contract::{Action, Placement};
 use crate::error::{Error, Result};
 use crate::sps::{AllocGroup, Lifetime};
 use crate::sync::Mutex;
+use crate::sys::memory::map::Reservation;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// The slabs of a session and what is initialized in them.
@@ -94,6 +96,25 @@ impl MemoryMap {
         let has_private_code = self.state.lock().has_private_code;
         let (slab, data) = Slab::shared(placement, files, has_private_code)?;
         Ok((self.add(slab)?, data))
+    }
+
+    /// Reserves a shared slab for a controller in this process, which has the files of its code and its constants. The address space
+    /// stays mapped while the result lives.
+    ///
+    /// # Errors
+    ///
+    /// As [`MemoryMap::reserve_shared`].
+    pub(crate) fn reserve_in_process(
+        &self,
+        placement: Placement,
+        files: [BorrowedFd<'_>; 2],
+        data_bytes: u64,
+    ) -> Result<Arc<Reservation>> {
+        let has_private_code = self.state.lock().has_private_code;
+        let slab = Slab::in_process(placement, files, data_bytes, has_private_code)?;
+        let reservation = slab.reservation();
+        self.add(slab)?;
+        Ok(reservation)
     }
 
     /// Maps the code of shared slabs privately from now on, so that a debugger can write a copy of a page.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the protections of a shared slab never change; only the memory map changes the protections of other slabs.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::Segment;
@@ -209,6 +209,51 @@ impl Slab {
         for (size, file) in sizes.iter_mut().zip(&files) {
             *size = memfd::sealed_bytes(file)?;
         }
+        Self::striped(placement, sizes, |reservation, prot, offset, size| {
+            let file = &files[prot.index()];
+            match has_private_code && prot == Prot::Code {
+                true => reservation.map_privately(offset, size, prot, file),
+                false => reservation.map(offset, size, prot, file),
+            }
+        })
+    }
+
+    /// The same for a controller in this process: code and constants are mapped from their files, in this order, and the data is plain
+    /// memory of the process, which a forked child has a copy of.
+    ///
+    /// # Errors
+    ///
+    /// As [`Slab::shared`].
+    pub(super) fn in_process(
+        placement: Placement,
+        files: [BorrowedFd<'_>; 2],
+        data_bytes: u64,
+        has_private_code: bool,
+    ) -> Result<Self> {
+        let [code, constants] = files;
+        let sizes = [memfd::sealed_bytes(code)?, memfd::sealed_bytes(constants)?, data_bytes];
+        let striped =
+            Self::striped(placement, sizes, |reservation, prot, offset, size| match prot {
+                Prot::Code if has_private_code => {
+                    reservation.map_privately(offset, size, prot, code)
+                }
+                Prot::Code => reservation.map(offset, size, prot, code),
+                Prot::Constants => reservation.map(offset, size, prot, constants),
+                Prot::Data => {
+                    let start = ExecutorAddr::new(reservation.start() + offset);
+                    let data = AddrRange::sized(start, size).unwrap_or_default();
+                    reservation.protect(data, prot)
+                }
+            });
+        striped.map(|(slab, _)| slab)
+    }
+
+    /// Reserves a slab of stripes with these sizes, each of which `map` maps: its protection, its offset and its size.
+    fn striped(
+        placement: Placement,
+        sizes: [u64; Prot::ALL.len()],
+        map: impl Fn(&Reservation, Prot, u64, u64) -> Result<()>,
+    ) -> Result<(Self, AddrRange)> {
         let mut total: u64 = 0;
         for size in sizes {
             if size == 0 || !size.is_multiple_of(PAGE_BYTES) {
@@ -224,11 +269,8 @@ impl Slab {
         };
         let mut stripes = [AddrRange::default(); Prot::ALL.len()];
         let mut offset = 0;
-        for ((prot, size), file) in Prot::ALL.into_iter().zip(sizes).zip(files) {
-            match has_private_code && prot == Prot::Code {
-                true => reservation.map_privately(offset, size, prot, file)?,
-                false => reservation.map(offset, size, prot, file)?,
-            }
+        for (prot, size) in Prot::ALL.into_iter().zip(sizes) {
+            map(&reservation, prot, offset, size)?;
             let start = ExecutorAddr::new(reservation.start() + offset);
             offset += size;
             let end = ExecutorAddr::new(reservation.start() + offset);
@@ -279,6 +321,11 @@ impl Slab {
     pub(super) fn memory(&self) -> Memory {
         let is_striped = matches!(self.kind, Kind::Shared(_));
         Memory { reservation: Arc::clone(&self.reservation), is_striped }
+    }
+
+    /// The address space, which stays mapped while the result lives.
+    pub(super) fn reservation(&self) -> Arc<Reservation> {
+        Arc::clone(&self.reservation)
     }
 
     /// True if the controller opens the slab by a name.

@@ -195,7 +195,8 @@ impl Acceptor {
                 }
                 ControlMessage::Pipeline { number } => {
                     self.interrupts.expect(number);
-                    self.queue_work(number, only(files).and_then(pipeline));
+                    let segment = only(files).and_then(pipeline);
+                    self.queue_work(number, segment.map(Kind::Pipeline));
                 }
                 ControlMessage::ReverseLane => {
                     let segment = only(files).and_then(segment::open).ok();
@@ -282,9 +283,9 @@ impl End {
 }
 
 /// Opens the segment of a pipeline, which must be of this version.
-fn pipeline(file: OwnedFd) -> Result<Kind> {
+pub(super) fn pipeline(file: OwnedFd) -> Result<Arc<Segment>> {
     let mut segment = Segment::open(file)?;
     drop(segment.take_file());
     crate::transport::pipeline::check(&segment)?;
-    Ok(Kind::Pipeline(Arc::new(segment)))
+    Ok(Arc::new(segment))
 }

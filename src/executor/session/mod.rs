@@ -1,9 +1,10 @@
-//! The four ways to serve a controller: over lanes, over one connection, in a host's loop, in a host's session.
+//! The five ways to serve a controller: over lanes, over one connection, in a host's loop, in a host's session, and in its own process.
 
 mod acceptor_thread;
 pub(crate) mod child;
 pub(crate) mod connected;
 pub(crate) mod embedded;
+pub(crate) mod in_process;
 pub(crate) mod polled;
 mod standby;
 pub(crate) mod with_session;

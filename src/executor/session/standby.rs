@@ -12,6 +12,7 @@ use crate::call::pipeline::Server;
 use crate::error::Result;
 use crate::executor::context::acceptor::{Acceptor, Kind, Work};
 use crate::executor::context::instance::Instance;
+use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::entry::wrapper;
 use crate::executor::tls::own_thread;
@@ -23,7 +24,7 @@ use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
 use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 
 /// The stack of a serving thread: the system's default for main threads.
-const STACK_BYTES: usize = 8 << 20;
+pub(super) const STACK_BYTES: usize = 8 << 20;
 
 /// Starts a standby thread, for linked code that begins with this mask of signals.
 ///
@@ -32,10 +33,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// If the system refuses.
 pub(crate) fn begin(session: Arc<Instance>, mask: SignalMask) -> Result<()> {
     own_thread::start("farcall-lane", STACK_BYTES, move || {
-        // Registers all destructors of this thread now: a registration takes the dynamic loader's lock, which a
-        // library that hangs in its constructor holds.
-        trap::protect_thread();
-        Lanes::prepare_thread();
+        prepare_thread();
         let Ok(acceptor) = session.acceptor() else { return };
         while let Some(work) = acceptor.next_work() {
             match begin(Arc::clone(&session), mask) {
@@ -49,6 +47,13 @@ pub(crate) fn begin(session: Arc<Instance>, mask: SignalMask) -> Result<()> {
     })
 }
 
+/// Registers all destructors of this thread now: a registration takes the dynamic loader's lock, which a library that hangs in its
+/// constructor holds.
+pub(super) fn prepare_thread() {
+    trap::protect_thread();
+    Lanes::prepare_thread();
+}
+
 /// Serves a lane or a pipeline to its end. The controller reports why it ended.
 fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
     match work.kind {
@@ -60,15 +65,28 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
             Err(error) => acceptor.refuse(work.number, &error),
         },
         Kind::Pipeline(segment) => {
-            let _holder = hold(&segment, PIPELINE_HOLDER_WORD);
-            let lifeline = Lifeline::new(End::new());
-            let server = Server::new(pipeline::end(&segment, Side::Executor, &lifeline, 0));
             let served = ServedCalls::of_pipeline();
             let handle = |target, args: &[u8]| wrapper::call(target, Payload::Own(args));
-            let serve = || server.serve(&*served, handle);
+            let serve = || serve_pipeline(&segment, &served, handle);
             let _ = acceptor.interrupts.while_serving(work.number, &served, serve);
         }
     }
+}
+
+/// Serves a pipeline on the calling thread until the controller closes it. `handle` runs the function at an address.
+///
+/// # Errors
+///
+/// When the controller broke the protocol.
+pub(super) fn serve_pipeline(
+    segment: &Arc<Segment>,
+    served: &ServedCalls,
+    handle: impl Fn(u64, &[u8]) -> std::result::Result<WrapperFunctionBuffer, String>,
+) -> Result<()> {
+    let _holder = hold(segment, PIPELINE_HOLDER_WORD);
+    let lifeline = Lifeline::new(End::new());
+    let server = Server::new(pipeline::end(segment, Side::Executor, &lifeline, 0));
+    server.serve(served, handle)
 }
 
 /// Takes the robust lock that tells the controller of this thread's end. If the system refuses, the controller

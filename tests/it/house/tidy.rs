@@ -62,6 +62,8 @@ const ROOMS: &[(&str, &[&str])] = &[
             "sync",
         ],
     ),
+    // Joins the two sides, which know nothing of each other.
+    ("in_process", &["controller", "executor"]),
     ("internals", &["controller", "executor", "link", "transport", "wire", "ring", "sync"]),
     // A package of its own, which knows the library's front doors only.
     ("ffi", &[]),

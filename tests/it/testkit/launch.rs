@@ -7,9 +7,16 @@ use farcall_bench::TinyObject;
 /// The built command.
 pub(crate) const FARCALL: &str = env!("CARGO_BIN_EXE_farcall");
 
-/// A builder whose executor is the built command.
+/// The environment variable that has the tests run their linked code in their own process.
+pub(crate) const IN_PROCESS: &str = "FARCALL_TEST_IN_PROCESS";
+
+/// A builder whose executor is the built command, or this process.
 pub(crate) fn builder() -> ExecutorBuilder {
-    ExecutorBuilder::new().program(FARCALL)
+    let builder = ExecutorBuilder::new().program(FARCALL);
+    match std::env::var_os(IN_PROCESS) {
+        None => builder,
+        Some(_) => builder.in_process(),
+    }
 }
 
 /// A new executor.

@@ -16,7 +16,7 @@ impl LaneOpener {
     ///
     /// # Errors
     ///
-    /// When the executor is of a build without interrupts, the session is over, or the socket is full.
+    /// When the executor is in this process or of a build without interrupts, the session is over, or the socket is full.
     pub(crate) fn interrupt(&self, number: CallNumber, grace: Duration) -> Result<()> {
         self.numbered().interrupted.insert(number.lane, None);
         self.cancel(number, 1, grace, Deadline::now())
@@ -35,6 +35,7 @@ impl LaneOpener {
         grace: Duration,
         deadline: Deadline,
     ) -> Result<()> {
+        self.check_own_process("ending a call")?;
         let CallNumber { lane: number, call } = number;
         let grace_ns = nanoseconds(grace);
         let message = ControlMessage::Interrupt { number, call, calls, grace_ns };
@@ -47,6 +48,7 @@ impl LaneOpener {
     ///
     /// As [`LaneOpener::interrupt`]. The other calls end nevertheless.
     pub(crate) fn interrupt_all(&self, grace: Duration) -> Result<()> {
+        self.check_own_process("ending calls")?;
         let calls = self.lanes.under_way().into_iter().chain(self.pipelines.under_way());
         let asked = calls.map(|CallNumber { lane, call: newest }| {
             self.cancel(CallNumber { lane, call: 0 }, newest, grace, Deadline::now())

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use crate::call::direct;
 use crate::controller::process::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::Error;
@@ -42,6 +43,8 @@ pub(super) enum Stage {
     /// The process could not be started. The reason is reported once.
     Failed(Option<Error>),
     Running(Child),
+    /// It is this process.
+    Here,
     Ended(Ended),
 }
 
@@ -73,6 +76,7 @@ impl Life {
         }
         let killed = match &self.started().stage {
             Stage::Running(child) => child.kill(),
+            Stage::Here => Err(direct::refused("the session was closed, since a kill")),
             _ => Ok(()),
         };
         match killed {
@@ -163,7 +167,7 @@ impl Life {
 
 impl Stage {
     fn goes_on(&self) -> bool {
-        matches!(self, Stage::Starting | Stage::Running(_))
+        matches!(self, Stage::Starting | Stage::Running(_) | Stage::Here)
     }
 }
 

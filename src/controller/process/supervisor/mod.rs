@@ -87,6 +87,13 @@ impl Supervisor {
         })
     }
 
+    /// The same for an executor in this process, of which there is nothing to see or to end.
+    pub(crate) fn of_this_process(opener: &Arc<LaneOpener>) -> Self {
+        let life = Arc::new(Life::new(opener));
+        life.enter(Stage::Here);
+        Self { process: Process(life), supervision: None, origin: Origin::new() }
+    }
+
     fn with(opener: &Arc<LaneOpener>, begin: impl FnOnce(&Supervision, Arc<Life>)) -> Result<Self> {
         let supervision = Supervision::present()?;
         let life = Arc::new(Life::new(opener));
@@ -120,6 +127,9 @@ impl Drop for Supervisor {
         if self.is_blind() {
             return self.process.end_by_number();
         }
+        if matches!(self.process.0.started().stage, Stage::Here) {
+            return;
+        }
         self.process.kill();
         if self.supervision.as_ref().is_some_and(|supervision| !supervision.is_observer()) {
             // Its sweeper has as long as it has.
@@ -129,10 +139,11 @@ impl Drop for Supervisor {
 }
 
 impl Process {
-    /// The number of the process; 0 when it could not be started or has ended.
+    /// The number of the process, which may be this one; 0 when it could not be started or has ended.
     pub(crate) fn pid(&self) -> i32 {
         match &self.0.started().stage {
             Stage::Running(child) => child.pid(),
+            Stage::Here => std::process::id().cast_signed(),
             _ => 0,
         }
     }

@@ -198,7 +198,8 @@ impl Supervised {
         let executor = Arc::new(Executor { end, pid, life, opener });
         self.executors.lock().insert(number, Arc::clone(&executor));
         // The socket first: an end removes both.
-        let added = self.watch.add(executor.opener.watched(), number | SOCKET);
+        let socket = executor.opener.watched();
+        let added = socket.map_or(Ok(()), |socket| self.watch.add(socket, number | SOCKET));
         if let Err(error) =
             added.and_then(|()| self.watch.add(executor.end.as_fd(), number | PROCESS))
         {
@@ -226,7 +227,7 @@ impl Supervised {
                 let Some(executor) = self.executors.lock().get(&of).cloned() else { continue };
                 match kind {
                     SOCKET if !executor.opener.answer() => {
-                        self.watch.remove(executor.opener.watched());
+                        self.forget_socket(&executor);
                         if executor.opener.violation().is_some() {
                             executor.life.kill();
                         }
@@ -253,6 +254,11 @@ impl Supervised {
         }
     }
 
+    /// Watches the socket of an executor no more.
+    fn forget_socket(&self, executor: &Executor) {
+        executor.opener.watched().into_iter().for_each(|socket| self.watch.remove(socket));
+    }
+
     /// An executor has ended. Its sweeper may still run.
     fn ended(
         &self,
@@ -262,7 +268,7 @@ impl Supervised {
         sweeps: &mut VecDeque<(Deadline, u64)>,
     ) {
         self.watch.remove(executor.end.as_fd());
-        self.watch.remove(executor.opener.watched());
+        self.forget_socket(executor);
         executor.life.enter(stage);
         end_all(&executor.opener);
         executor.life.tell();

@@ -1,0 +1,187 @@
+//! An executor in the process of its controller: calls run on the threads that make them.
+//!
+//! It has no socket, no acceptor and no handlers for crashes: signals and descriptors are the host's. Its pipelines have threads of
+//! their own, as elsewhere.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Arc, Weak};
+
+use super::standby;
+use super::{acceptor_thread, connected};
+use crate::call::contract::{
+    FEATURES, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup, VERSION,
+};
+use crate::call::direct::{DirectController, DirectExecutor, Started};
+use crate::error::{Error, Result};
+use crate::executor::context::instance::Instance;
+use crate::executor::entry::unwind_boundary::direct_calls;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::entry::wrapper;
+use crate::executor::log::{self, Level};
+use crate::executor::services::{names_offered, process_info};
+use crate::executor::tls::{own_thread, static_reserve};
+use crate::limits::{END_TIMEOUT, PAGE_BYTES};
+use crate::sync::{Condvar, Mutex};
+use crate::sys::memory::map::Reservation;
+use crate::sys::process::thread::SignalMask;
+use crate::transport::{Incoming, Payload};
+use crate::wire::hello::Hello;
+
+/// The executor, as its controller has it.
+#[derive(Debug)]
+struct InProcess(Arc<Serving>);
+
+/// The executor, as its controller and the threads of its pipelines have it.
+#[derive(Debug)]
+struct Serving {
+    session: Arc<Instance>,
+    /// The number of the session.
+    number: u64,
+    /// The signals that linked code on threads of pipelines begins with.
+    mask: SignalMask,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Threads that serve pipelines.
+    threads: usize,
+    /// The controller has ended the session.
+    is_over: bool,
+    has_ended: bool,
+}
+
+/// Starts an executor in this process.
+///
+/// # Errors
+///
+/// None; other places of executors have some.
+pub(crate) fn start(
+    controller: Weak<dyn DirectController>,
+    is_debuggable: bool,
+) -> Result<Started> {
+    let session = Instance::begin_direct(controller);
+    if is_debuggable {
+        session.memory.map_code_privately();
+    }
+    let setup = setup(&session);
+    let (number, mask) = (session.instance().get(), SignalMask::of_thread());
+    let (state, changed) = (Mutex::default(), Condvar::new());
+    let executor = Arc::new(InProcess(Arc::new(Serving { session, number, mask, state, changed })));
+    Ok(Started { executor, setup })
+}
+
+/// What the executor offers.
+fn setup(session: &Instance) -> Setup {
+    let Hello { version, features } = Hello::OWN;
+    let mut numbers = vec![
+        (VERSION.to_owned(), version.cast_signed()),
+        (FEATURES.to_owned(), features.bits().cast_signed()),
+    ];
+    if let Some(reserve) = static_reserve::get() {
+        numbers.push((STATIC_TLS_OFFSET.to_owned(), reserve.offset));
+        numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
+    }
+    let mut symbols = names_offered::symbols(session);
+    // The controller may be a program of LLVM's, over the C ABI.
+    symbols.extend(connected::functions());
+    (process_info::triple(), PAGE_BYTES, symbols, numbers)
+}
+
+impl DirectExecutor for InProcess {
+    #[inline]
+    fn call(
+        &self,
+        function: u64,
+        args: &[u8],
+        answer: &mut Incoming,
+    ) -> std::result::Result<(), String> {
+        let call = || wrapper::call(function, Payload::Own(args));
+        let result = direct_calls::within(self.0.number, call)?;
+        answer.hold(result.as_ref());
+        Ok(())
+    }
+
+    fn map_slab(
+        &self,
+        placement: Placement,
+        files: [BorrowedFd<'_>; 2],
+        data_bytes: u64,
+    ) -> Result<Arc<Reservation>> {
+        self.0.session.memory.reserve_in_process(placement, files, data_bytes)
+    }
+
+    fn serve_pipeline(&self, segment: OwnedFd) -> Result<()> {
+        let segment = acceptor_thread::pipeline(segment)?;
+        let thread = Thread::new(&self.0)?;
+        own_thread::start("farcall-lane", standby::STACK_BYTES, move || {
+            standby::prepare_thread();
+            let Thread(serving) = &thread;
+            serving.mask.set();
+            let served = ServedCalls::of_pipeline();
+            let handle = |function, args: &[u8]| {
+                let call = || wrapper::call(function, Payload::Own(args));
+                direct_calls::within(serving.number, call)
+            };
+            // The controller learns of its end from the pipeline.
+            let _ = served.serve(|| standby::serve_pipeline(&segment, &served, handle));
+        })
+    }
+
+    fn end(&self) -> Result<()> {
+        let serving = &self.0;
+        serving.state.lock().is_over = true;
+        let waits = |state: &mut State| state.threads > 0;
+        let state = serving.changed.wait_timeout_while(serving.state.lock(), END_TIMEOUT, waits);
+        if state.threads > 0 {
+            return Err(Error::timeout(
+                "a submitted call goes on, and keeps the memory of linked code",
+            ));
+        }
+        drop(state);
+        serving.end()
+    }
+}
+
+impl Serving {
+    /// Runs the dealloc actions that are left, once.
+    fn end(&self) -> Result<()> {
+        let has_ended = std::mem::replace(&mut self.state.lock().has_ended, true);
+        if has_ended {
+            return Ok(());
+        }
+        let call = || self.session.end();
+        direct_calls::within(self.number, call)
+            .inspect_err(|error| log::write(Level::Error, format_args!("{error}")))
+    }
+}
+
+/// A thread that serves a pipeline. The last one behind the end of the session releases the memory.
+struct Thread(Arc<Serving>);
+
+impl Thread {
+    fn new(serving: &Arc<Serving>) -> Result<Self> {
+        let mut state = serving.state.lock();
+        if state.is_over {
+            return Err(Error::disconnected("the session is over"));
+        }
+        state.threads += 1;
+        drop(state);
+        Ok(Self(Arc::clone(serving)))
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.threads -= 1;
+        let is_last = state.threads == 0 && state.is_over;
+        drop(state);
+        self.0.changed.notify_all();
+        if is_last {
+            // Failures were written.
+            let _ = self.0.end();
+        }
+    }
+}
