@@ -538,6 +538,7 @@ impl Remote {
         self.opener.end_calls();
         self.opener.close();
         if let Some(direct) = &self.direct {
+            self.supervisor.process().leave();
             return direct.close();
         }
         let process = self.supervisor.process();

@@ -205,10 +205,14 @@ impl Direct {
         calls.lanes.extend(inside);
     }
 
-    /// Refuses calls from now on. Ends the session, if no call is under way; otherwise its last handle does that, by
-    /// [`end`](Direct::end).
-    pub(crate) fn close(&self) {
+    /// Refuses calls from now on.
+    pub(crate) fn refuse_calls(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the session, if no call is under way. Otherwise its last handle does that, by [`end`](Direct::end).
+    pub(crate) fn close(&self) {
+        self.refuse_calls();
         self.see_others();
         let is_idle =
             self.threads.lock().counters.iter().all(|counters| counters.inside().is_none());
@@ -219,7 +223,7 @@ impl Direct {
 
     /// Ends the session, in which no call is under way.
     pub(crate) fn end(&self) {
-        self.is_closed.store(true, Ordering::Relaxed);
+        self.refuse_calls();
         if self.lanes.origin().is_own() {
             // As in a process of its own, nobody is left to be told.
             let _ = self.executor.end();

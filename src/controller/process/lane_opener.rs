@@ -469,9 +469,10 @@ impl LaneOpener {
 
     /// Ends the session: the executor sees the end of the socket.
     pub(crate) fn close(&self) {
-        if let Way::Direct(_) = self.way {
+        if let Way::Direct(direct) = &self.way {
             self.lanes.close();
             self.pipelines.close();
+            direct.get().into_iter().for_each(|direct| direct.refuse_calls());
             // Their threads end then.
             return self.pipelines.callers().iter().for_each(|caller| caller.close());
         }

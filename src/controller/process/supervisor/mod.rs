@@ -154,6 +154,11 @@ impl Process {
         self.0.kill();
     }
 
+    /// The executor in this process has ended, of whose death nobody is told.
+    pub(crate) fn leave(&self) {
+        self.0.enter(Stage::Failed(None));
+    }
+
     /// Ends the process and collects it, where no descriptor tells of its end.
     fn end_by_number(&self) {
         if let Stage::Running(child) = &self.0.started().stage {
