@@ -53,6 +53,7 @@ pub use calls::tiny_object::{TinyObject, tiny_code};
 pub use calls::{Callee, CodeCall, DataCall, FRESH_BYTES, NullCall};
 pub use contest::{Effort, Progress};
 pub use costs::hot_swap::HotSwap;
+pub use costs::in_process::InProcess;
 pub use costs::idle::Idle;
 pub use costs::life::{Life, Made};
 pub use costs::removal::{Removal, Removals, Removed};

@@ -14,4 +14,5 @@ mod house;
 mod interrupt;
 mod jit;
 mod link;
+mod place;
 mod testkit;

@@ -148,6 +148,9 @@ pub mod tiny_code {
     /// `long same(long)`: `mov rax, rdi; ret`.
     pub const SAME: &[u8] = &[0x48, 0x89, 0xf8, 0xc3];
 
+    /// `long next(long)`: `lea rax, [rdi + 1]; ret`.
+    pub const NEXT: &[u8] = &[0x48, 0x8d, 0x47, 0x01, 0xc3];
+
     /// `long sum(long, long, long)`: `lea rax, [rdi + rsi]; add rax, rdx; ret`.
     pub const SUM: &[u8] = &[0x48, 0x8d, 0x04, 0x37, 0x48, 0x01, 0xd0, 0xc3];
 

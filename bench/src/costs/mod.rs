@@ -4,6 +4,7 @@
 
 pub(crate) mod hot_swap;
 pub(crate) mod idle;
+pub(crate) mod in_process;
 pub(crate) mod life;
 pub(crate) mod removal;
 pub(crate) mod start;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::busy;
 use crate::callers::caller::Caller;
 use crate::contest::{Contest, PLACES_MAX, Progress, ROUNDS_MIN, RoundKind};
-use crate::costs::{hot_swap, idle, life, removal, start};
+use crate::costs::{hot_swap, idle, in_process, life, removal, start};
 use crate::machine::load::Ticks;
 use crate::measure::budget::{Allowance, Budget};
 use crate::plan::lineup::{RowKind, Servers};
@@ -160,6 +160,7 @@ impl Plan {
                 Part::Removal => report.removal = Some(removal::measure(callee, peer, allowance)?),
                 Part::Life => report.life = Some(life::measure(callee, allowance)?),
                 Part::HotSwap => report.hot_swap = Some(hot_swap::measure(callee, allowance)?),
+                Part::InProcess => report.in_process = Some(in_process::measure(allowance)?),
                 Part::Start => report.start = Some(start::measure(self.cpus, allowance)?),
                 Part::Busy => {
                     report.busy = Some(busy::plan::measure_briefly(self.cpus, allowance)?)

@@ -18,6 +18,7 @@ pub(crate) enum Part {
     Removal,
     Life,
     HotSwap,
+    InProcess,
     Start,
     Idle,
     Busy,
@@ -35,13 +36,14 @@ pub(crate) struct Selection {
 }
 
 impl Part {
-    const ALL: [Part; 11] = [
+    const ALL: [Part; 12] = [
         Part::Hot,
         Part::OneCpu,
         Part::Cold,
         Part::Removal,
         Part::Life,
         Part::HotSwap,
+        Part::InProcess,
         Part::Start,
         Part::Idle,
         Part::Busy,
@@ -58,6 +60,7 @@ impl Part {
             Part::Removal => "removal",
             Part::Life => "links",
             Part::HotSwap => "hot swap",
+            Part::InProcess => "in process",
             Part::Start => "starts",
             Part::Idle => "idle CPU",
             Part::Busy => "busy CPUs",
@@ -69,11 +72,11 @@ impl Part {
     /// The time that the part needs. The weights of all parts are percents.
     pub(crate) fn share(self) -> Share {
         let (least_ms, weight) = match self {
-            Part::Hot => (150, 53.0),
+            Part::Hot => (150, 52.0),
             Part::OneCpu | Part::Cold => (100, 8.0),
             Part::Removal => (400, 5.0),
             Part::Life => (250, 7.0),
-            Part::HotSwap => (20, 1.0),
+            Part::HotSwap | Part::InProcess => (20, 1.0),
             Part::Start => (60, 2.0),
             Part::Idle => (160, 4.0),
             Part::Busy => (300, 4.0),
@@ -90,6 +93,7 @@ impl Part {
             Part::Removal => &["remove"],
             Part::Life => &["memory", "link"],
             Part::HotSwap => &["hot swap"],
+            Part::InProcess => &["in process"],
             Part::Start => &["start"],
             Part::Idle => &["idle"],
             Part::Busy => &["busy"],

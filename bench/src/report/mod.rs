@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contest::ROUNDS_MIN;
 use crate::{
-    Busy, Changes, CpuPair, HotSwap, Idle, Judged, Life, LljitReport, LlvmReport, Load, Machine,
+    Busy, Changes, CpuPair, HotSwap, Idle, InProcess, Judged, Life, LljitReport, LlvmReport, Load, Machine,
     Origin, Regime, Removal, SCHEMA, Section, Start,
 };
 
@@ -52,6 +52,9 @@ pub struct Report {
     pub life: Option<Life>,
     /// The cost of a hot swap.
     pub hot_swap: Option<HotSwap>,
+    /// The cost of a call in the same process.
+    #[serde(default)]
+    pub in_process: Option<InProcess>,
     /// The time from the start of an executor to its first answer.
     #[serde(default)]
     pub start: Option<Start>,
@@ -91,6 +94,7 @@ impl Report {
             removal: None,
             life: None,
             hot_swap: None,
+            in_process: None,
             start: None,
             idle: None,
             busy: None,
@@ -103,11 +107,13 @@ impl Report {
 
     /// True if nothing was measured.
     pub(crate) fn is_empty(&self) -> bool {
-        let Report { sections, removal, life, hot_swap, start, idle, busy, llvm, lljit, .. } = self;
+        let Report { sections, removal, life, hot_swap, in_process, start, .. } = self;
+        let Report { idle, busy, llvm, lljit, .. } = self;
         sections.is_empty()
             && removal.is_none()
             && life.is_none()
             && hot_swap.is_none()
+            && in_process.is_none()
             && start.is_none()
             && idle.is_none()
             && busy.is_none()
@@ -120,10 +126,12 @@ impl Report {
         let removal = self.removal.iter().flat_map(Removal::judged);
         let life = self.life.iter().flat_map(Life::judged);
         let hot_swap = self.hot_swap.iter().map(HotSwap::judged);
+        let in_process = self.in_process.iter().flat_map(InProcess::judged);
         let start = self.start.iter().map(Start::judged);
         let idle = self.idle.iter().flat_map(Idle::judged);
         let lljit = self.lljit.iter().flat_map(LljitReport::judged);
-        let costs = removal.chain(life).chain(hot_swap).chain(start).chain(idle);
+        let costs = removal.chain(life).chain(hot_swap).chain(in_process);
+        let costs = costs.chain(start).chain(idle);
         self.bars = costs.chain(lljit).collect();
     }
 
@@ -184,6 +192,7 @@ impl fmt::Display for Report {
             self.removal.as_ref().map(Removal::to_string),
             self.life.as_ref().map(Life::to_string),
             self.hot_swap.as_ref().map(HotSwap::to_string),
+            self.in_process.as_ref().map(InProcess::to_string),
             self.start.as_ref().map(Start::to_string),
             self.idle.as_ref().map(Idle::to_string),
             self.busy.as_ref().map(Busy::to_string),
@@ -275,6 +284,13 @@ pub(crate) mod tests {
                 single_removal: Made { each_ns: even(1_400.0), messages: 1_000 },
             }),
             hot_swap: Some(HotSwap { count: 10_000, each_ns: even(12.6) }),
+            in_process: Some(InProcess {
+                count: 20_000,
+                native_ns: even(1.5),
+                pointer_ns: even(1.5),
+                pointer_by_native: even(1.0),
+                call_ns: even(13.0),
+            }),
             start: Some(Start { count: 110, each_us: even(1_234.4) }),
             idle: Some(Idle {
                 after_ms: 100,

@@ -20,6 +20,7 @@ use crate::call::endpoint::too_deep;
 use crate::call::grace_period::GracePeriod;
 use crate::call::lanes::Lanes;
 use crate::error::{Error, Result};
+use crate::limits::CALL_DEPTH_MAX;
 use crate::sync::{AtomicBool, Mutex, Ordering, thread_local};
 use crate::sys::asymmetric_fence::{LightFence, heavy_fence, serialize_all};
 use crate::sys::cpu;
@@ -109,7 +110,8 @@ impl Direct {
     ) -> Result<R> {
         self.lanes.origin().check()?;
         let thread = self.thread();
-        if !thread.counters.enter() {
+        // Between two calls of a thread there is a handler, which is counted between two processes.
+        if thread.counters.depth() >= CALL_DEPTH_MAX / 2 || !thread.counters.enter() {
             return Err(Error::exhausted(too_deep()));
         }
         let inside = Inside(&thread.counters);

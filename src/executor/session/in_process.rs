@@ -61,6 +61,7 @@ pub(crate) fn start(
     controller: Weak<dyn DirectController>,
     is_debuggable: bool,
 ) -> Result<Started> {
+    static_reserve::expect_threads_of_host();
     let session = Instance::begin_direct(controller);
     if is_debuggable {
         session.memory.map_code_privately();
@@ -97,6 +98,7 @@ impl DirectExecutor for InProcess {
         args: &[u8],
         answer: &mut Incoming,
     ) -> std::result::Result<(), String> {
+        static_reserve::catch_up();
         let call = || wrapper::call(function, Payload::Own(args));
         let result = direct_calls::within(self.0.number, call)?;
         answer.hold(result.as_ref());

@@ -22,22 +22,26 @@
 //! The C library copies the template to a new thread before `/proc` lists the thread. So linked code starts no thread
 //! meanwhile (see `thread`), and the list is read again until it has no new entry.
 //!
+//! Threads of a host are started without that guard. They catch up before they run linked code ([`catch_up`]).
+//!
 //! Invariant: only ranges of the reserve that no code uses yet are written.
 #![allow(unsafe_code, reason = "copies into thread-locals by address")]
 
 use std::cell::UnsafeCell;
 use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::AddrRange;
+use crate::{AddrRange, ExecutorAddr};
 use crate::call::contract::ThreadInitialize;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::limits::STATIC_TLS_BYTES;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::memory::pages;
 use crate::sys::process::thread;
 
@@ -53,10 +57,41 @@ pub(crate) struct StaticReserve {
 
 /// The thread-local: whole pages, so that its part of the template is whole pages.
 #[repr(C, align(4096))]
-struct Copied(UnsafeCell<[u8; STATIC_TLS_BYTES]>);
+struct Copied {
+    /// The number of the newest initialization that the copy has. It comes first: the C library copies it before the reserve.
+    newest: UnsafeCell<u64>,
+    reserve: Reserve,
+}
+
+#[repr(C, align(4096))]
+struct Reserve(UnsafeCell<[u8; STATIC_TLS_BYTES]>);
+
+/// The bytes in front of the reserve.
+const HEAD_BYTES: u64 = offset_of!(Copied, reserve) as u64;
+/// The bytes that the reserve takes of each thread.
+pub(super) const TAKEN_BYTES: u64 = size_of::<Copied>() as u64;
 
 thread_local! {
-    static COPY: Copied = const { Copied(UnsafeCell::new([1; STATIC_TLS_BYTES])) };
+    static COPY: Copied = const {
+        Copied {
+            newest: UnsafeCell::new(FIRST),
+            reserve: Reserve(UnsafeCell::new([1; STATIC_TLS_BYTES])),
+        }
+    };
+}
+
+/// The number before the first initialization. It is not 0, for the same reason as the reserve's value.
+const FIRST: u64 = 1;
+/// The number of the newest initialization.
+static NEWEST: AtomicU64 = AtomicU64::new(FIRST);
+/// The initializations that threads may lack: their numbers, and their first and last bytes in the reserve. `None` where nobody asks.
+static LOG: Mutex<Option<Vec<Initialized>>> = Mutex::new(None);
+
+#[derive(Debug, Clone, Copy)]
+struct Initialized {
+    number: u64,
+    start: u64,
+    end: u64,
 }
 
 /// How long a new thread may take to register its robust list, which is the first thing that it does.
@@ -71,7 +106,7 @@ static STARTING: RwLock<()> = RwLock::new(());
 pub(crate) fn get() -> Option<StaticReserve> {
     static RESERVE: OnceLock<Option<StaticReserve>> = OnceLock::new();
     *RESERVE.get_or_init(|| {
-        let own = COPY.with(|copy| copy.0.get()) as u64;
+        let own = COPY.with(|copy| copy.reserve.0.get()) as u64;
         let mut search = Search { own, template: None };
         // SAFETY: the callback has the expected form, and `search` outlives the call.
         unsafe { libc::dl_iterate_phdr(Some(on_module), (&raw mut search).cast()) };
@@ -106,19 +141,89 @@ impl Serve for ThreadInitialize {
         values.resize(usize::try_from(bytes).unwrap_or(0), 0);
         let _turn = STARTING.write().unwrap_or_else(PoisonError::into_inner);
         reserve.write_template(start, &values)?;
+        let number = reserve.note(start, bytes);
         let own = thread::pointer().wrapping_add_signed(offset);
         // SAFETY: the range is part of this thread's copy, and no code uses it yet.
         unsafe { copy(&values, own) };
-        write_to_others(offset, &values)
+        reserve.advance(thread::pointer(), number)?;
+        write_to_others(offset, &values, |pointer| reserve.advance(pointer, number))
     }
 }
 
+/// From now on, threads that the host starts while thread-locals are initialized can [catch up](catch_up).
+///
+/// The host's threads do not hold the guard of [`while_starting`]. So the C library may have copied the template before an
+/// initialization, and start the thread when that has read the list of threads. Such a thread has the older number in its copy.
+pub(crate) fn expect_threads_of_host() {
+    LOG.lock().get_or_insert_default();
+}
+
+/// Gives the calling thread the initial values that it lacks. Costs two loads if it lacks none.
+#[inline(always)]
+pub(crate) fn catch_up() {
+    // SAFETY: only initializations and this thread write the word, which is aligned.
+    let known = COPY.with(|copy| unsafe { copy.newest.get().read_volatile() });
+    // Acquire: the thread runs code whose initialization it has learnt of before.
+    if known < NEWEST.load(Ordering::Acquire) {
+        catch_up_from();
+    }
+}
+
+#[cold]
+fn catch_up_from() {
+    let _turn = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(StaticReserve { offset, template, .. }) = get() else { return };
+    // SAFETY: as in `catch_up`; nothing is initialized meanwhile.
+    let known = COPY.with(|copy| unsafe { copy.newest.get().read_volatile() });
+    let log = LOG.lock();
+    let lacking = log.iter().flatten().filter(|initialized| initialized.number > known);
+    for Initialized { start, end, .. } in lacking {
+        let bytes = usize::try_from(end - start).unwrap_or(0);
+        let from = pointer::<u8>(ExecutorAddr::new(template + start));
+        // SAFETY: the range is part of the template, which only an initialization writes.
+        let values = unsafe { std::slice::from_raw_parts(from, bytes) };
+        let own = thread::pointer().wrapping_add_signed(offset).wrapping_add(*start);
+        // SAFETY: the range is part of this thread's copy. Code that uses it has not run on this thread.
+        unsafe { copy(values, own) };
+    }
+    let newest = NEWEST.load(Ordering::Relaxed);
+    // SAFETY: as above.
+    COPY.with(|copy| unsafe { copy.newest.get().write_volatile(newest) });
+}
+
 impl StaticReserve {
+    /// Notes an initialization whose values the template has, and returns its number; `None` where no thread can lack it.
+    fn note(&self, start: u64, bytes: u64) -> Option<u64> {
+        let mut log = LOG.lock();
+        let log = log.as_mut()?;
+        let (number, end) = (NEWEST.load(Ordering::Relaxed) + 1, start + bytes);
+        // What had the bytes before is gone.
+        log.retain(|earlier| earlier.end <= start || end <= earlier.start);
+        log.push(Initialized { number, start, end });
+        // SAFETY: the word in front of the reserve is part of the template. New threads copy it before the values.
+        unsafe { copy(&number.to_ne_bytes(), self.template - HEAD_BYTES) };
+        NEWEST.store(number, Ordering::Release);
+        Some(number)
+    }
+
+    /// Tells the thread with this pointer that it has all values up to this number, if it had all before.
+    fn advance(&self, pointer: u64, number: Option<u64>) -> Result<()> {
+        let at = pointer.wrapping_add_signed(self.offset).wrapping_sub(HEAD_BYTES);
+        match number {
+            Some(number) if thread::word_at(at) == Some(number - 1) => {
+                // SAFETY: the word in front of the reserve is part of that thread's copy.
+                unsafe { thread::write(at, &number.to_ne_bytes()) }.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn write_template(&self, start: u64, values: &[u8]) -> Result<()> {
         static WRITABLE: OnceLock<Result<()>> = OnceLock::new();
         // SAFETY: the reserve's part of the template is written here only, and read by the C library only.
-        let writable =
-            WRITABLE.get_or_init(|| unsafe { pages::make_writable(self.template, self.bytes) });
+        let writable = WRITABLE.get_or_init(|| unsafe {
+            pages::make_writable(self.template - HEAD_BYTES, TAKEN_BYTES)
+        });
         if let Err(error) = writable {
             return Err(Error::remote(error.to_string()));
         }
@@ -129,8 +234,8 @@ impl StaticReserve {
     }
 }
 
-/// Writes the values to the copies of all threads but the calling one.
-fn write_to_others(offset: i64, values: &[u8]) -> Result<()> {
+/// Writes the values to the copies of all threads but the calling one. `written` gets the pointer of each.
+fn write_to_others(offset: i64, values: &[u8], written: impl Fn(u64) -> Result<()>) -> Result<()> {
     let own = thread::number();
     let mut done = HashSet::from([own]);
     loop {
@@ -145,27 +250,28 @@ fn write_to_others(offset: i64, values: &[u8]) -> Result<()> {
             return Ok(());
         }
         for thread in new {
-            write_to(thread, offset, values)?;
+            write_to(thread, offset, values)?.map_or(Ok(()), &written)?;
         }
     }
 }
 
-fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<()> {
+/// Writes the values to the copy of a thread, and returns its thread pointer; `None` if it has ended.
+fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<Option<u64>> {
     let own_list = thread::robust_list(0)?.unwrap_or(0);
     let distance = own_list.wrapping_sub(thread::pointer());
     let mut left = ROBUST_LIST_TIMEOUT;
     loop {
-        let Some(list) = thread::robust_list(number)? else { return Ok(()) };
+        let Some(list) = thread::robust_list(number)? else { return Ok(None) };
         let pointer = list.wrapping_sub(distance);
         if own_list != 0 && list != 0 && thread::word_at(pointer) == Some(pointer) {
             let at = pointer.wrapping_add_signed(offset);
             // SAFETY: the range is part of that thread's copy, and no code uses it yet.
             if unsafe { thread::write(at, values) }? {
-                return Ok(());
+                return Ok(Some(pointer));
             }
         }
         if thread::is_zombie(number) {
-            return Ok(());
+            return Ok(None);
         }
         if left.is_zero() {
             return Err(Error::invalid(format!(
@@ -233,7 +339,6 @@ mod tests {
     use std::thread::{self as std_thread, JoinHandle};
 
     use super::*;
-    use crate::ExecutorAddr;
 
     /// A thread that sends the 8 bytes at an offset of its copy on each request.
     fn reader(offset: i64) -> (mpsc::Sender<()>, mpsc::Receiver<[u8; 8]>, JoinHandle<()>) {

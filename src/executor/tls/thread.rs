@@ -72,7 +72,8 @@ unsafe fn enlarged(attributes: *const libc::pthread_attr_t) -> Option<libc::pthr
         return None;
     }
     // The C library aligns the start, the end and the thread pointer of the TLS block to a page each.
-    let room = usize::try_from(static_reserve::get()?.bytes + 3 * PAGE_BYTES).ok()?;
+    static_reserve::get()?;
+    let room = usize::try_from(static_reserve::TAKEN_BYTES + 3 * PAGE_BYTES).ok()?;
     let (mut address, mut bytes) = (std::ptr::null_mut::<c_void>(), 0);
     // SAFETY: the attributes were initialised, and the two variables are alive.
     let status =
