@@ -53,6 +53,7 @@ impl Counters {
     }
 
     /// Calls made so far, posted ones included; the last one has this number. 0 is never used.
+    #[inline]
     pub(crate) fn calls(&self) -> u64 {
         self.0.calls.load(Ordering::Relaxed)
     }
@@ -96,6 +97,7 @@ impl Counters {
     }
 
     /// How many calls are under way, each inside of the one before.
+    #[inline]
     pub(crate) fn depth(&self) -> u64 {
         self.0.depth.load(Ordering::Relaxed) % OUTSIDE
     }

@@ -125,9 +125,9 @@ pub(crate) fn read_rows(bytes: &[u8]) -> Result<CallForRows<'_>> {
     Err(Error::invalid(format!("{} bytes that are no call for rows", bytes.len())))
 }
 
-/// The function, the shape, and the words behind them.
+/// The function, the shape, and the words behind them, which are not judged.
 #[inline]
-fn split_head(bytes: &[u8]) -> Option<(ExecutorAddr, Shape, &[[u8; WORD_BYTES]])> {
+pub(crate) fn split_head(bytes: &[u8]) -> Option<(ExecutorAddr, Shape, &[[u8; WORD_BYTES]])> {
     let (words, []) = bytes.as_chunks::<WORD_BYTES>() else { return None };
     let [function, shape, words @ ..] = words else { return None };
     let shape = Shape::from_word(u64::from_le_bytes(*shape));

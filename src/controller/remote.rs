@@ -357,6 +357,7 @@ impl Remote {
         take: impl FnOnce(&Incoming) -> R,
     ) -> Result<R> {
         if let Some(direct) = &self.direct {
+            let take = |answer: &[u8]| Ok(take(&Incoming::answer(answer)));
             let outcome = direct.call(function.get(), args, take);
             return outcome.map_err(|error| self.explain(error, Deadline::now()));
         }

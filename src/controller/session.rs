@@ -371,7 +371,7 @@ impl Session {
 
     /// Makes a call, and counts it for readers of the publication.
     #[inline]
-    fn counted<R>(&self, call: impl FnOnce() -> R) -> R {
+    pub(super) fn counted<R>(&self, call: impl FnOnce() -> R) -> R {
         let timed = self.shown.as_ref().and_then(Shown::begin);
         let outcome = call();
         if let (Some(shown), Some(timed)) = (&self.shown, &timed) {
@@ -399,7 +399,7 @@ impl Session {
 
     /// Removes old code that is unused.
     #[inline]
-    fn remove_retired(&self) {
+    pub(super) fn remove_retired(&self) {
         if self.retired.waits() {
             self.retired.remove_unused(&self.linker);
         }

@@ -55,17 +55,18 @@ impl Incoming {
         }
     }
 
-    /// Makes it the answer of a call within this process.
-    #[inline(always)]
-    pub(crate) fn hold(&mut self, answer: &[u8]) {
-        self.kind = Kind::Result;
-        self.content = match self.inline.get_mut(..answer.len()) {
+    /// The answer of a call within this process.
+    #[inline]
+    pub(crate) fn answer(answer: &[u8]) -> Self {
+        let mut message = Self { kind: Kind::Result, ..Self::new() };
+        message.content = match message.inline.get_mut(..answer.len()) {
             Some(inline) => {
                 inline.copy_from_slice(answer);
                 Content::Inline(answer.len())
             }
             None => Content::Heap(answer.to_vec()),
         };
+        message
     }
 
     /// Makes it this message.

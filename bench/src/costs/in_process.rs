@@ -1,7 +1,10 @@
 //! The cost of a call in the same process: by a pointer to a linked function, and by its handle, beside a native function.
 //!
+//! The native function lies in a mapping beside the shared libraries, as the linked one does: some processors call code that is more
+//! than 4 GiB away slower than the program's own.
+//!
 //! Invariant: all three run the same instructions. Their calls depend on each other, and each of them is through a pointer.
-#![allow(unsafe_code, reason = "calls linked code by a pointer")]
+#![allow(unsafe_code, reason = "calls code by pointers")]
 
 use std::fmt;
 use std::hint::black_box;
@@ -9,6 +12,7 @@ use std::time::Instant;
 
 use farcall::controller::ExecutorBuilder;
 use farcall::link::ObjectFile;
+use memmap2::{Mmap, MmapMut};
 use serde::{Deserialize, Serialize};
 
 use crate::figures::table::ratio;
@@ -16,6 +20,7 @@ use crate::measure::budget::Allowance;
 use crate::{Bar, Judged, Result, Spread, TinyObject, tiny_code};
 
 const CALLS: u32 = 20_000;
+const PAGE_BYTES: usize = 4096;
 /// The bar of a call by a pointer, as a ratio to a native one.
 const RATIO_MAX: f64 = 1.05;
 /// The bar of a call by a handle.
@@ -38,8 +43,22 @@ pub struct InProcess {
 
 type Next = unsafe extern "C" fn(i64) -> i64;
 
-extern "C" fn native(number: i64) -> i64 {
-    number.wrapping_add(1)
+/// A page of native code.
+struct Native(Mmap);
+
+impl Native {
+    fn new() -> Result<Self> {
+        let mut page = MmapMut::map_anon(PAGE_BYTES)?;
+        page.get_mut(..tiny_code::NEXT.len())
+            .ok_or("a short page")?
+            .copy_from_slice(tiny_code::NEXT);
+        Ok(Self(page.make_exec()?))
+    }
+
+    fn function(&self) -> Next {
+        // SAFETY: the page begins with a function of this type, and can be executed.
+        unsafe { std::mem::transmute::<*const u8, Next>(self.0.as_ptr()) }
+    }
 }
 
 /// Calls the function in each of the three ways.
@@ -53,6 +72,8 @@ pub(crate) fn measure(time: Allowance) -> Result<InProcess> {
     library.add_object(&ObjectFile::parse("next.o", object.bytes())?)?;
     let function = library.function::<extern "C" fn(i64) -> i64>("next").bind()?;
     let linked = function.pointer()?;
+    let page = Native::new()?;
+    let native = page.function();
     let mut rounds = Vec::new();
     time.rounds(|| {
         // The native one first and last: a round in which the processor changes its speed has two unlike ones.
@@ -100,7 +121,11 @@ impl InProcess {
     /// The figures beside their bars.
     pub(crate) fn judged(&self) -> Vec<Judged> {
         vec![
-            Judged::new("in process, pointer / native", self.pointer_by_native, Bar::AtMost(RATIO_MAX)),
+            Judged::new(
+                "in process, pointer / native",
+                self.pointer_by_native,
+                Bar::AtMost(RATIO_MAX),
+            ),
             Judged::new("in process, call, ns", self.call_ns, Bar::AtMost(NS_MAX)),
         ]
     }

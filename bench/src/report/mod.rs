@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::contest::ROUNDS_MIN;
 use crate::{
-    Busy, Changes, CpuPair, HotSwap, Idle, InProcess, Judged, Life, LljitReport, LlvmReport, Load, Machine,
-    Origin, Regime, Removal, SCHEMA, Section, Start,
+    Busy, Changes, CpuPair, HotSwap, Idle, InProcess, Judged, Life, LljitReport, LlvmReport, Load,
+    Machine, Origin, Regime, Removal, SCHEMA, Section, Start,
 };
 
 /// The result of a run. `Display` is the text table, at most 100 columns wide for names of

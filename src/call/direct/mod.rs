@@ -13,24 +13,17 @@ pub(crate) use session::Direct;
 use super::contract::{Placement, Setup};
 use crate::error::{Error, Result};
 use crate::sys::memory::map::Reservation;
-use crate::transport::Incoming;
 
 /// The bit of tags that are for the handlers of all executors in this process. Other sessions number theirs below.
 pub(crate) const DIRECT_TAG: u64 = 1 << 31;
 
 /// An executor in this process, as its controller has it.
 pub(crate) trait DirectExecutor: fmt::Debug + Send + Sync {
-    /// Runs the wrapper function at an address on the calling thread.
+    /// Runs the wrapper function at an address on the calling thread. True if it has answered by `word`: eight bytes, the lowest one
+    /// first. Otherwise all else is in `other`.
     ///
-    /// # Errors
-    ///
-    /// The function's out-of-band error, or the reason for which the call was unwound.
-    fn call(
-        &self,
-        function: u64,
-        args: &[u8],
-        answer: &mut Incoming,
-    ) -> std::result::Result<(), String>;
+    /// The two ways are apart, since a processor waits for a load of two words that were stored one by one.
+    fn call(&self, function: u64, args: &[u8], word: &mut u64, other: &mut Other) -> bool;
 
     /// Maps a slab: its code and its constants, whose files these are, and behind them this many bytes of data, which are plain
     /// memory. It stays mapped while the result lives.
@@ -60,6 +53,9 @@ pub(crate) trait DirectExecutor: fmt::Debug + Send + Sync {
     /// Those of the actions; when a submitted call goes on.
     fn end(&self) -> Result<()>;
 }
+
+/// What a wrapper function has answered, unless it is a word: its bytes, or why it has none.
+pub(crate) type Other = Option<std::result::Result<Vec<u8>, String>>;
 
 /// A controller in this process, as its executor has it.
 pub(crate) trait DirectController: fmt::Debug + Send + Sync {

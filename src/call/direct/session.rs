@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use super::DirectExecutor;
+use super::{DirectExecutor, Other};
 use crate::call::counters::Counters;
 use crate::call::endpoint::too_deep;
 use crate::call::grace_period::GracePeriod;
@@ -24,7 +24,6 @@ use crate::limits::CALL_DEPTH_MAX;
 use crate::sync::{AtomicBool, Mutex, Ordering, thread_local};
 use crate::sys::asymmetric_fence::{LightFence, heavy_fence, serialize_all};
 use crate::sys::cpu;
-use crate::transport::Incoming;
 
 /// The controller's side of a session with an executor in this process.
 #[derive(Debug)]
@@ -92,7 +91,8 @@ impl Direct {
         &*self.executor
     }
 
-    /// Calls a wrapper function on this thread, behind the calls that were posted. Returns what `take` makes of the answer.
+    /// Calls a wrapper function on this thread, behind the calls that were posted. Returns what `take` makes of the bytes that it
+    /// answers.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Direct {
         self: &Arc<Self>,
         function: u64,
         args: &[u8],
-        take: impl FnOnce(&Incoming) -> R,
+        take: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
         self.lanes.origin().check()?;
         let thread = self.thread();
@@ -120,25 +120,29 @@ impl Direct {
         if self.is_closed.load(Ordering::Relaxed) {
             return Err(Error::disconnected("the session is over"));
         }
-        let run = |function, args: &[u8]| {
-            self.executor.call(function, args, &mut Incoming::new()).map_err(Error::answered)
-        };
-        self.lanes.posts.run(run)?;
+        self.lanes.posts.run(|function, args| self.run_posted(function, args))?;
         let code_epoch = self.lanes.code_epoch();
         if thread.code_epoch.get() != code_epoch {
             thread.code_epoch.set(code_epoch);
             cpu::serialize_for(function);
         }
         thread.counters.next_call();
-        let mut answer = Incoming::new();
-        let outcome = self.executor.call(function, args, &mut answer);
+        let (mut word, mut other) = (0, None);
+        let is_word = self.executor.call(function, args, &mut word, &mut other);
         drop(inside);
-        match outcome {
-            Ok(()) => Ok(take(&answer)),
-            Err(why) => Err(Error::answered(why)),
+        if is_word { take(&word.to_le_bytes()) } else { take(&answered(other)?) }
+    }
+
+    #[cold]
+    fn run_posted(&self, function: u64, args: &[u8]) -> Result<()> {
+        let mut other = None;
+        match self.executor.call(function, args, &mut 0, &mut other) {
+            true => Ok(()),
+            false => answered(other).map(drop),
         }
     }
 
+    /// This thread's record.
     #[inline(always)]
     fn thread(self: &Arc<Self>) -> Rc<Thread> {
         let find = |own: &RefCell<Vec<Own>>| {
@@ -239,6 +243,10 @@ impl Direct {
             std::thread::yield_now();
         }
     }
+}
+
+fn answered(other: Other) -> Result<Vec<u8>> {
+    other.unwrap_or_else(|| Ok(Vec::new())).map_err(Error::answered)
 }
 
 impl Threads {

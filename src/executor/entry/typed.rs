@@ -4,11 +4,13 @@
 use std::ffi::{c_char, c_void};
 
 use crate::ExecutorAddr;
+use crate::call::direct::Other;
 use crate::call::typed::{self, TYPED_CALL, TYPED_ROWS};
 use crate::executor::entry::abi::Frame;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
-use crate::executor::entry::{enter, unwind_boundary};
+use crate::executor::entry::{enter, unwind_boundary, wrapper};
+use crate::sys::process::fork;
 use crate::types::abi::{FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape};
 
 unsafe extern "C" {
@@ -34,19 +36,67 @@ unsafe fn call_shaped(
     shape: Shape,
     words: &[[u8; 8]],
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
-    if let Some(is_float) = shape.scalar()
-        && words.len() == shape.integers() + shape.floats()
-    {
-        let function = pointer::<c_void>(function).expose_provenance();
-        let arguments = [function, words.as_ptr().expose_provenance(), shape.counts()];
-        // SAFETY: the caller vouches for the function; the words are as many as the counts say.
-        let results =
-            unsafe { unwind_boundary::enter(farcall_call_registers as *const c_void, arguments) }?;
-        let result = if is_float { results.second } else { results.first };
-        return Ok(WrapperFunctionBuffer::from_bytes(&result.to_le_bytes()));
-    }
     // SAFETY: the caller vouches for the function and its words.
-    unsafe { call_framed(function, shape, words) }
+    match unsafe { call_numbers(function, shape, words) } {
+        Some(result) => Ok(WrapperFunctionBuffer::from_bytes(&result?.to_le_bytes())),
+        // SAFETY: as above.
+        None => unsafe { call_framed(function, shape, words) },
+    }
+}
+
+/// Calls a function that takes a word in each register, and returns the word of its result. `None` for any other function, which was
+/// not called.
+///
+/// # Safety
+///
+/// As [`call_shaped`].
+#[inline(always)]
+unsafe fn call_numbers(
+    function: ExecutorAddr,
+    shape: Shape,
+    words: &[[u8; 8]],
+) -> Option<std::result::Result<u64, String>> {
+    let is_float = shape.scalar()?;
+    if words.len() != shape.integers() + shape.floats() {
+        return None;
+    }
+    let function = pointer::<c_void>(function).expose_provenance();
+    let arguments = [function, words.as_ptr().expose_provenance(), shape.counts()];
+    // SAFETY: the caller vouches for the function; the words are as many as the counts say.
+    let results =
+        unsafe { unwind_boundary::enter(farcall_call_registers as *const c_void, arguments) };
+    Some(results.map(|results| if is_float { results.second } else { results.first } as u64))
+}
+
+/// The address of the wrapper function that makes a typed call.
+pub(crate) fn address() -> u64 {
+    call as *const () as u64
+}
+
+/// Makes a typed call of a controller in this process that takes a word in each register. True if it has a result, which is `word`.
+/// Otherwise `other` says why it was unwound; without that it was not made.
+#[inline(always)]
+pub(crate) fn call_here(message: &[u8], word: &mut u64, other: &mut Other) -> bool {
+    let Some((function, shape, words)) = typed::split_head(message) else { return false };
+    let generation = fork::generation();
+    if function.is_null() {
+        return false;
+    }
+    // SAFETY: the controller vouches for the function's type; the executor obeys it.
+    let result = match unsafe { call_numbers(function, shape, words) } {
+        None => return false,
+        Some(Ok(result)) => {
+            *word = result;
+            None
+        }
+        Some(Err(why)) => Some(why),
+    };
+    if fork::generation() != generation {
+        wrapper::end_child(result);
+    }
+    let Some(why) = result else { return true };
+    *other = Some(Err(why));
+    false
 }
 
 /// Calls a function that needs more than a word in each register, or has another result.

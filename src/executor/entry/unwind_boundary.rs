@@ -265,8 +265,11 @@ const _: () = assert!(std::mem::offset_of!(UnwindBoundary, stack) == 0);
 /// How deep in calls this thread is.
 #[inline]
 fn depth() -> u64 {
-    let served = ServedCalls::of_thread();
-    served.map_or_else(Lanes::depth, |served| served.calls().depth()) + direct_calls::depth()
+    match direct_calls::depth() {
+        0 => ServedCalls::of_thread().map_or_else(Lanes::depth, |served| served.calls().depth()),
+        // The controller is in this process. No other depth is as large.
+        direct => direct | 1 << 63,
+    }
 }
 
 /// Unwinds the call that this thread runs; called by the innermost function of that call. The destructors of its

@@ -11,12 +11,12 @@ use super::{acceptor_thread, connected};
 use crate::call::contract::{
     FEATURES, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup, VERSION,
 };
-use crate::call::direct::{DirectController, DirectExecutor, Started};
+use crate::call::direct::{DirectController, DirectExecutor, Other, Started};
 use crate::error::{Error, Result};
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::unwind_boundary::direct_calls;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
-use crate::executor::entry::wrapper;
+use crate::executor::entry::{typed, wrapper};
 use crate::executor::log::{self, Level};
 use crate::executor::services::{names_offered, process_info};
 use crate::executor::tls::{own_thread, static_reserve};
@@ -24,7 +24,7 @@ use crate::limits::{END_TIMEOUT, PAGE_BYTES};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::memory::map::Reservation;
 use crate::sys::process::thread::SignalMask;
-use crate::transport::{Incoming, Payload};
+use crate::transport::Payload;
 use crate::wire::hello::Hello;
 
 /// The executor, as its controller has it.
@@ -92,17 +92,18 @@ fn setup(session: &Instance) -> Setup {
 
 impl DirectExecutor for InProcess {
     #[inline]
-    fn call(
-        &self,
-        function: u64,
-        args: &[u8],
-        answer: &mut Incoming,
-    ) -> std::result::Result<(), String> {
+    fn call(&self, function: u64, args: &[u8], word: &mut u64, other: &mut Other) -> bool {
         static_reserve::catch_up();
-        let call = || wrapper::call(function, Payload::Own(args));
-        let result = direct_calls::within(self.0.number, call)?;
-        answer.hold(result.as_ref());
-        Ok(())
+        direct_calls::within(self.0.number, || {
+            if function == typed::address() && typed::call_here(args, word, other) {
+                return true;
+            }
+            if other.is_none() {
+                let called = wrapper::call(function, Payload::Own(args));
+                *other = Some(called.map(|buffer| buffer.as_ref().to_vec()));
+            }
+            false
+        })
     }
 
     fn map_slab(

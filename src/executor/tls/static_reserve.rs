@@ -35,7 +35,6 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::{AddrRange, ExecutorAddr};
 use crate::call::contract::ThreadInitialize;
 use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
@@ -44,6 +43,7 @@ use crate::limits::STATIC_TLS_BYTES;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::sys::memory::pages;
 use crate::sys::process::thread;
+use crate::{AddrRange, ExecutorAddr};
 
 /// The position of the reserve.
 #[derive(Debug, Clone, Copy)]

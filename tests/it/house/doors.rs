@@ -10,8 +10,9 @@ use std::path::Path;
 use crate::house::tidy::{code_of, sources};
 
 /// Where the types of the model lie.
-const PLACES: [&str; 6] = [
+const PLACES: [&str; 7] = [
     "src/controller/",
+    "src/in_process/",
     "src/shm/",
     "src/link/build/",
     "src/link/read/",
