@@ -120,7 +120,7 @@ impl DirectExecutor for InProcess {
         let thread = Thread::new(&self.0)?;
         own_thread::start("farcall-lane", standby::STACK_BYTES, move || {
             standby::prepare_thread();
-            let Thread(serving) = &thread;
+            let serving = Arc::clone(&thread.0);
             serving.mask.set();
             let served = ServedCalls::of_pipeline();
             let handle = |function, args: &[u8]| {
@@ -129,6 +129,9 @@ impl DirectExecutor for InProcess {
             };
             // The controller learns of its end from the pipeline.
             let _ = served.serve(|| standby::serve_pipeline(&segment, &served, handle));
+            // The end of the session waits for the thread's, behind which nothing of it is left.
+            drop((segment, served));
+            drop(thread);
         })
     }
 

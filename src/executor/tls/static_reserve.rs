@@ -255,7 +255,7 @@ fn write_to_others(offset: i64, values: &[u8], written: impl Fn(u64) -> Result<(
     }
 }
 
-/// Writes the values to the copy of a thread, and returns its thread pointer; `None` if it has ended.
+/// Writes the values to the copy of a thread, and returns its thread pointer; `None` if it has ended, or has to catch up.
 fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<Option<u64>> {
     let own_list = thread::robust_list(0)?.unwrap_or(0);
     let distance = own_list.wrapping_sub(thread::pointer());
@@ -271,6 +271,10 @@ fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<Option<u64>> {
             }
         }
         if thread::is_zombie(number) {
+            return Ok(None);
+        }
+        if left.is_zero() && LOG.lock().is_some() {
+            // It has run no code yet, and will catch up.
             return Ok(None);
         }
         if left.is_zero() {

@@ -139,16 +139,16 @@ fn a_forked_child_has_variables_of_its_own() {
     let library = library(&executor, 0);
     let next = library.function::<Number>("next").pointer().expect("a pointer");
     // SAFETY: the child calls one function of its memory, and ends.
-    let child = unsafe { libc::fork() };
+    let child = unsafe { nix::libc::fork() };
     if child == 0 {
         // SAFETY: the child has a copy of the code and the variables.
         let is_own = unsafe { next() } == 6 && unsafe { next() } == 7;
         // SAFETY: no code of the process runs behind this.
-        unsafe { libc::_exit(i32::from(!is_own)) };
+        unsafe { nix::libc::_exit(i32::from(!is_own)) };
     }
     let mut status = 0;
     // SAFETY: waits for the child, and stores to a local variable.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    let waited = unsafe { nix::libc::waitpid(child, &raw mut status, 0) };
     assert_eq!((waited, status), (child, 0));
     // SAFETY: as for the first pointer.
     assert_eq!(unsafe { next() }, 6, "the child has changed its own");

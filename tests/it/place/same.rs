@@ -31,6 +31,7 @@ const DEATH: &str = "it ends the executor, which is the host here";
 const END: &str = "it ends a call, which only another process allows";
 const MESSAGES: &str = "it counts messages between two processes";
 const CHILD: &str = "it gives the executor another environment";
+const ALONE: &str = "it looks at the whole process, in which other tests run here";
 const PRECEDES: &str = "it puts names before those of the host's libraries";
 
 /// The tests of these modules that need a process for the executor, and why.
@@ -47,9 +48,11 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("controller::library::a_killed_executor_ends_the_call_that_waits", DEATH),
     ("controller::library::a_look_up_in_a_dead_session_is_an_error", DEATH),
     ("controller::library::code_with_32_bit_addresses_lies_low_beside_near_code", MESSAGES),
+    ("controller::library::near_code_follows_a_variable_that_low_code_has_had_moved", ALONE),
     ("controller::redirectable::a_grace_period_waits_for_late_and_pipelined_calls", END),
     ("controller::redirectable::a_hundred_thousand_swaps_send_nothing_and_take_no_memory", CHILD),
     ("executor::linked::results_of_a_program_with_an_allocator_are_freed_by_it", PRECEDES),
+    ("jit::objects::objects_that_come_and_go_leave_nothing", ALONE),
     ("jit::objects::removal_of_many_objects_by_one_tracker_is_one_message", MESSAGES),
     ("jit::objects::symbols_of_the_process_come_with_one_message", MESSAGES),
     ("jit::objects::when_the_executor_is_gone_removal_says_so_and_lookups_fail", DEATH),

@@ -52,6 +52,7 @@ fn threads_that_start_during_links_have_initial_values() {
     let executor = executor();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let over = Over(&is_over);
         let (pass, passed) = mpsc::channel::<farcall::controller::Function<Number>>();
         let starts = scope.spawn(|| {
             let mut newest = None;
@@ -80,9 +81,18 @@ fn threads_that_start_during_links_have_initial_values() {
             assert_eq!(next.call(()).expect("a result"), 8);
             pass.send(next).expect("it listens");
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         assert!(starts.join().expect("no panic") > 0);
     });
+}
+
+/// Ends the other thread, also when this one fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -171,8 +181,10 @@ fn frames() -> usize {
 
 fn has_frame(address: usize) -> bool {
     unsafe extern "C" {
-        fn _Unwind_Find_FDE(at: *const libc::c_void, bases: *mut [usize; 3])
-        -> *const libc::c_void;
+        fn _Unwind_Find_FDE(
+            at: *const nix::libc::c_void,
+            bases: *mut [usize; 3],
+        ) -> *const nix::libc::c_void;
     }
     let mut bases = [0; 3];
     let at = std::ptr::without_provenance(address);
