@@ -11,7 +11,7 @@
 //! | `context` | the state that belongs to one controller, and the way from linked code to it |
 //! | `services` | the functions of the contract that need a session; all names under which functions are offered |
 //! | `remote` | the ways from a host's session to a controller: over a stream, over a lane |
-//! | `session` | the ways to serve a controller: over lanes, over one connection, in a host's loop, in a host's session, in its own process |
+//! | `session` | the ways to serve a controller: over lanes, over a connection, in a host's loop or session, in its own process |
 //!
 //! A folder imports only from those above it. Only `entry`, `memory`, `process`, `interrupt` and `tls` contain
 //! unsafe code.

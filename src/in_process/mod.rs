@@ -19,7 +19,7 @@ impl ExecutorBuilder {
     /// | of the code | with a process of its own | in this process |
     /// |---|---|---|
     /// | a crash, a call of `exit` | ends the executor | ends the host |
-    /// | an exception that nobody catches | ends the executor | ends the host |
+    /// | an exception that is not caught | ends the executor | ends the host |
     /// | a call that hangs | is interrupted, abandoned or killed | hangs the thread |
     /// | memory | its own, and what is shared | all of the host's |
     /// | a handler | runs on the thread that waits for the call | runs on the thread of the call |

@@ -1,6 +1,7 @@
 //! Pointers to linked functions in this process.
 #![allow(unsafe_code, reason = "makes pointers to functions of addresses")]
 
+use crate::ExecutorAddr;
 use crate::controller::Function;
 use crate::controller::calls::{Return, Scalar, StaticType};
 use crate::error::Result;
@@ -23,19 +24,19 @@ pub trait CallPointer: StaticType {
     type Pointer: Copy + Send + Sync + 'static;
 
     #[doc(hidden)]
-    fn at(address: *const ()) -> Self::Pointer;
+    fn at(address: ExecutorAddr) -> Self::Pointer;
 }
 
 impl<F: CallPointer> Function<F> {
     /// A pointer to the function, if it is in this process ([`in_process`](crate::controller::ExecutorBuilder::in_process)). A call by it
     /// is a call of native code: farcall takes no part, and any thread may make it.
     ///
-    /// Calling it is unsafe. The function must be of this type, must not throw, and must still be there: its library was not cleared, it
-    /// was not redirected with the old code removed, and handles keep the executor. No grace period waits for such calls. An error of
-    /// a handler that is not a status cannot be returned, and ends the host.
+    /// Calling it is unsafe. The function must be of this type, and must not throw. It must still be there: its library was not cleared,
+    /// no redirection has removed it, and a handle keeps the executor. No grace period waits for such calls. An error of a handler
+    /// that is not a status cannot be returned, and ends the host.
     ///
-    /// All that was linked so far is ready. If code is linked later, such as for a [lazy](crate::controller::Library::create_lazy) or a
-    /// redirected function, its initial values and unwind information are there at the next [`call`](Function::call) or `pointer`.
+    /// All that was linked so far is ready. Code that is linked later may be reached through a [lazy](crate::controller::Library::create_lazy)
+    /// or a redirected function. Its initial values and unwind information are there at the next [`call`](Function::call) or `pointer`.
     ///
     /// # Errors
     ///
@@ -58,8 +59,7 @@ impl<F: CallPointer> Function<F> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pointer(&self) -> Result<F::Pointer> {
-        let address = usize::try_from(self.address_here()?.get()).unwrap_or(0);
-        Ok(F::at(std::ptr::with_exposed_provenance(address)))
+        Ok(F::at(self.address_here()?))
     }
 }
 
@@ -72,8 +72,10 @@ macro_rules! pointers {
         {
             type Pointer = unsafe extern "C" fn($($argument),*) -> R;
 
-            fn at(address: *const ()) -> Self::Pointer {
-                // SAFETY: both are pointers of one size, and this one is not null. Who calls it vouches for the function.
+            fn at(address: ExecutorAddr) -> Self::Pointer {
+                let address = usize::try_from(address.get()).unwrap_or(0);
+                let address = std::ptr::with_exposed_provenance::<()>(address);
+                // SAFETY: both are pointers of one size, and this one is not null. The caller vouches for the function.
                 unsafe { std::mem::transmute::<*const (), Self::Pointer>(address) }
             }
         }

@@ -81,8 +81,8 @@ impl Segment {
         Ok(Self { file: Some(Identified::new(file)), map: Map::Own(map) })
     }
 
-    /// A segment of plain memory of this process, which has no descriptor: the last `bytes` bytes of a range, which must be readable
-    /// and writable for as long as the range is there.
+    /// A segment of plain memory of this process, without a descriptor: the last `bytes` bytes of a range. They must stay readable and
+    /// writable until the range is unmapped.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! The cost of a call in the same process: by a pointer to a linked function, and by its handle, beside a native function.
 //!
-//! The native function lies in a mapping beside the shared libraries, as the linked one does: some processors call code that is more
-//! than 4 GiB away slower than the program's own.
+//! The native function lies in a mapping beside the shared libraries, as the linked one does. Some processors take longer for code that
+//! is more than 4 GiB away.
 //!
 //! Invariant: all three run the same instructions. Their calls depend on each other, and each of them is through a pointer.
 #![allow(unsafe_code, reason = "calls code by pointers")]

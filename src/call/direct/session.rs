@@ -174,7 +174,7 @@ impl Direct {
         thread
     }
 
-    /// The host gets a pointer to a function. From now on all threads see code as soon as it is written: farcall does not know when
+    /// The host gets a pointer to a function. From now on all threads see new code at once: farcall does not know when
     /// they call it.
     ///
     /// # Errors
@@ -231,7 +231,7 @@ impl Direct {
     pub(crate) fn end(&self) {
         self.refuse_calls();
         if self.lanes.origin().is_own() {
-            // As in a process of its own, nobody is left to be told.
+            // The executor has written its failures. As in a process of its own, no caller is left to be told.
             let _ = self.executor.end();
         }
     }

@@ -18,7 +18,8 @@ use crate::sys::process::forked::Forked;
 /// |---|---|---|
 /// | survival: [`restart`](ExecutorBuilder::restart) | after a death all calls fail | the next call starts a process |
 /// | number: [`processes`](ExecutorBuilder::processes) | one process, for calls of any threads | several; each runs one call at a time |
-/// | place: [`program`](ExecutorBuilder::program), [`adopt`](ExecutorBuilder::adopt), [`in_process`](ExecutorBuilder::in_process) | `farcall-executor` | another one; a fork; this process |
+/// | place: [`program`](ExecutorBuilder::program), [`adopt`](ExecutorBuilder::adopt) | `farcall-executor` | another one; a fork |
+/// | process: [`in_process`](ExecutorBuilder::in_process) | its own | the host's |
 /// | rights: [`confine`](ExecutorBuilder::confine) | those of the user | fewer |
 ///
 /// The contents are libraries with all that is added to them, handlers, attached regions, and what [`establish`](Executor::establish)

@@ -10,15 +10,16 @@
 //! neither sends nor receives.
 
 mod interrupts;
+mod way;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+use self::way::Way;
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
 use crate::call::contract::Placement;
-use crate::call::direct::{self, Direct};
 use crate::call::pipeline::Caller;
 use crate::call::{Lanes, Opened};
 use crate::deadline::Deadline;
@@ -59,14 +60,6 @@ pub(crate) struct LaneOpener {
     sweeper: OnceLock<Option<Awaiter>>,
 }
 
-/// The way to the executor.
-#[derive(Debug)]
-enum Way {
-    Socket(Identified),
-    /// The executor is in this process, once it is started. It has pipelines and no lanes.
-    Direct(OnceLock<Arc<Direct>>),
-}
-
 /// The segments that were sent, by number, and the executor's last words.
 #[derive(Debug, Default)]
 struct Numbered {
@@ -85,15 +78,6 @@ impl LaneOpener {
         let lanes = Lanes::new();
         let callbacks = Callbacks::new(Arc::clone(&lanes));
         Self::with(Way::Socket(Identified::new(socket)), lanes, callbacks, poll_policy)
-    }
-
-    /// The same for an executor in this process. `first` stands for the segment of the first lane.
-    pub(crate) fn direct(first: &Arc<Segment>, poll_policy: PollPolicy) -> Self {
-        let lanes = Lanes::new();
-        let callbacks = Callbacks::direct(Arc::clone(&lanes));
-        let first = OnceLock::from(Arc::clone(first));
-        let way = Way::Direct(OnceLock::new());
-        Self { first, ..Self::with(way, lanes, callbacks, poll_policy) }
     }
 
     fn with(
@@ -140,54 +124,6 @@ impl LaneOpener {
 
     pub(crate) fn pipelines(&self) -> &Pipelines {
         &self.pipelines
-    }
-
-    /// The socket's number, for the supervisor, which asks the kernel for events of it. `None` for an executor in this process.
-    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
-        match &self.way {
-            Way::Socket(socket) => Some(socket.unchecked()),
-            Way::Direct(_) => None,
-        }
-    }
-
-    /// Refuses what an executor in this process does not have.
-    ///
-    /// # Errors
-    ///
-    /// When this one is there.
-    pub(crate) fn check_own_process(&self, what: &str) -> Result<()> {
-        match &self.way {
-            Way::Socket(_) => Ok(()),
-            Way::Direct(_) => Err(direct::refused(what)),
-        }
-    }
-
-    /// The executor in this process was started.
-    pub(crate) fn set_direct(&self, direct: &Arc<Direct>) {
-        if let Way::Direct(way) = &self.way {
-            // It is started once.
-            let _ = way.set(Arc::clone(direct));
-        }
-    }
-
-    /// The executor, if it is in this process.
-    fn executor(&self) -> Option<&Direct> {
-        match &self.way {
-            Way::Socket(_) => None,
-            Way::Direct(direct) => direct.get().map(|direct| &**direct),
-        }
-    }
-
-    /// The socket.
-    ///
-    /// # Errors
-    ///
-    /// When other code has closed it, or the executor is in this process.
-    fn socket(&self) -> Result<BorrowedFd<'_>> {
-        match &self.way {
-            Way::Socket(socket) => socket.file(),
-            Way::Direct(_) => Err(Error::invalid("an executor in this process has no socket")),
-        }
     }
 
     /// Sends the descriptor of the first lane's segment with the others. The doorbell is in that segment.

@@ -88,7 +88,7 @@ pub(crate) fn call(tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
         .with(|| session.acceptor()?.request_lane(session.lanes()), |end| over(end, tag, args))
 }
 
-/// The controller in this process that has the handler with this tag: that of the call which the thread runs. Code that the host has
+/// The controller in this process that has the handler with this tag. The thread runs a call of its session. Code that the host has
 /// called by a pointer is found by its tag.
 ///
 /// # Errors

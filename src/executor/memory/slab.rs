@@ -218,8 +218,8 @@ impl Slab {
         })
     }
 
-    /// The same for a controller in this process: code and constants are mapped from their files, in this order, and the data is plain
-    /// memory of the process, which a forked child has a copy of.
+    /// The same for a controller in this process. Code and constants are mapped from their files, in this order. The data is plain memory
+    /// of the process: a forked child has a copy.
     ///
     /// # Errors
     ///

@@ -27,11 +27,11 @@ use crate::sys::process::thread::SignalMask;
 use crate::transport::Payload;
 use crate::wire::hello::Hello;
 
-/// The executor, as its controller has it.
+/// The executor, for its controller.
 #[derive(Debug)]
 struct InProcess(Arc<Serving>);
 
-/// The executor, as its controller and the threads of its pipelines have it.
+/// The executor, for its controller and for the threads of its pipelines.
 #[derive(Debug)]
 struct Serving {
     session: Arc<Instance>,
@@ -73,7 +73,7 @@ pub(crate) fn start(
     Ok(Started { executor, setup })
 }
 
-/// What the executor offers.
+/// The names, addresses and numbers of the executor.
 fn setup(session: &Instance) -> Setup {
     let Hello { version, features } = Hello::OWN;
     let mut numbers = vec![

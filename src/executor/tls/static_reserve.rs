@@ -84,7 +84,7 @@ thread_local! {
 const FIRST: u64 = 1;
 /// The number of the newest initialization.
 static NEWEST: AtomicU64 = AtomicU64::new(FIRST);
-/// The initializations that threads may lack: their numbers, and their first and last bytes in the reserve. `None` where nobody asks.
+/// The initializations that threads may lack: their numbers, and their first and last bytes in the reserve. `None` where no thread asks.
 static LOG: Mutex<Option<Vec<Initialized>>> = Mutex::new(None);
 
 #[derive(Debug, Clone, Copy)]
@@ -197,7 +197,7 @@ impl StaticReserve {
         let mut log = LOG.lock();
         let log = log.as_mut()?;
         let (number, end) = (NEWEST.load(Ordering::Relaxed) + 1, start + bytes);
-        // What had the bytes before is gone.
+        // The earlier link with these bytes is gone.
         log.retain(|earlier| earlier.end <= start || end <= earlier.start);
         log.push(Initialized { number, start, end });
         // SAFETY: the word in front of the reserve is part of the template. New threads copy it before the values.

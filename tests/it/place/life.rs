@@ -41,7 +41,7 @@ fn the_last_handle_runs_finalizers_and_releases_the_memory() {
 }
 
 #[test]
-fn a_closed_session_refuses_calls_and_keeps_its_memory_for_handles() {
+fn a_closed_session_refuses_calls_and_keeps_its_memory() {
     let executor = executor();
     let library = library(&executor, 0);
     let next = library.function::<Number>("next").bind().expect("bound");
@@ -58,9 +58,9 @@ fn a_closed_session_refuses_calls_and_keeps_its_memory_for_handles() {
 }
 
 #[test]
-fn a_session_that_is_closed_under_a_call_ends_with_its_last_handle() {
+fn a_session_closed_under_a_call_ends_with_its_last_handle() {
     let ends = AtomicI64::new(0);
-    let go_on = AtomicI64::new(0);
+    let resume = AtomicI64::new(0);
     let executor = executor();
     let library = library(&executor, 0);
     let tell = library.function::<extern "C" fn(ExecutorAddr)>("tell_end");
@@ -68,7 +68,7 @@ fn a_session_that_is_closed_under_a_call_ends_with_its_last_handle() {
     let wait: Function<extern "C" fn(ExecutorAddr)> =
         library.function("wait_for").bind().expect("bound");
     thread::scope(|scope| {
-        let under_way = scope.spawn(|| wait.call((address_of(&go_on),)));
+        let under_way = scope.spawn(|| wait.call((address_of(&resume),)));
         while wait.process().expect("a process").stats().calls < 3 {
             thread::sleep(Duration::from_millis(1));
         }
@@ -76,7 +76,7 @@ fn a_session_that_is_closed_under_a_call_ends_with_its_last_handle() {
         executor.close();
         assert!(tell.call((ExecutorAddr::NULL,)).is_err(), "it is over");
         assert_eq!(ends.load(Ordering::Relaxed), 0, "a call is under way");
-        go_on.store(1, Ordering::Release);
+        resume.store(1, Ordering::Release);
         under_way.join().expect("no panic").expect("it returns");
     });
     drop((executor, library, tell, wait));
@@ -101,18 +101,18 @@ fn a_kill_closes_the_session_and_says_why() {
 
 #[test]
 fn a_submitted_call_that_goes_on_keeps_the_memory() {
-    let go_on = Box::leak(Box::new(AtomicI64::new(0)));
+    let resume = Box::leak(Box::new(AtomicI64::new(0)));
     let ends = Box::leak(Box::new(AtomicI64::new(0)));
     let executor = ExecutorBuilder::new().in_process().start().expect("an executor");
     let library = library(&executor, 0);
     let tell = library.function::<extern "C" fn(ExecutorAddr)>("tell_end");
     tell.call((address_of(ends),)).expect("told");
     let wait = library.function::<extern "C" fn(ExecutorAddr)>("wait_for");
-    let pending = wait.submit((address_of(go_on),)).expect("submitted");
+    let pending = wait.submit((address_of(resume),)).expect("submitted");
     thread::sleep(Duration::from_millis(20));
     drop((pending, executor, library, tell, wait));
     assert_eq!(ends.load(Ordering::Relaxed), 0, "the call goes on");
-    go_on.store(1, Ordering::Release);
+    resume.store(1, Ordering::Release);
     crate::testkit::process::until("its thread ends the session", || {
         ends.load(Ordering::Relaxed) == 1
     });

@@ -1,4 +1,4 @@
-//! What an executor in this process does not have: each is an error that says what to do.
+//! Refusals of an executor in this process: each is an error that says what to do.
 
 use std::time::Duration;
 

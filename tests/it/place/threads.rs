@@ -117,7 +117,7 @@ fn eight_threads_add_look_up_and_remove_without_a_leak() {
                 }
             });
         };
-        // What the process keeps for ever: libraries, records of threads, pages of slabs.
+        // The process keeps some things for ever: libraries, records of threads, pages of slabs.
         work(20);
         let before = held();
         work(cycles);
@@ -146,7 +146,7 @@ fn cycle(
     library.clear().expect("cleared");
 }
 
-/// What this process holds.
+/// The mappings, memory and unwind tables of this process.
 #[derive(Debug)]
 struct Held {
     maps: usize,
@@ -165,7 +165,7 @@ fn held() -> Held {
     Held { maps: maps.iter().filter(is_of_farcall).count(), resident_kib, frames: frames() }
 }
 
-/// The pages of code at which an unwinder finds a table.
+/// The number of pages of code for which an unwinder finds a table.
 fn frames() -> usize {
     let code =
         maps().into_iter().filter(|line| line.contains(" r-x") && line.contains("farcall-code"));

@@ -154,7 +154,7 @@ impl Process {
         self.0.kill();
     }
 
-    /// The executor in this process has ended, of whose death nobody is told.
+    /// The executor in this process has ended. That is no death, so no observer is told.
     pub(crate) fn leave(&self) {
         self.0.enter(Stage::Failed(None));
     }
