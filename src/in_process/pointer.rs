@@ -35,8 +35,9 @@ impl<F: CallPointer> Function<F> {
     /// no redirection has removed it, and a handle keeps the executor. No grace period waits for such calls. An error of a handler
     /// that is not a status cannot be returned, and ends the host.
     ///
-    /// All that was linked so far is ready. Code that is linked later may be reached through a [lazy](crate::controller::Library::create_lazy)
-    /// or a redirected function. Its initial values and unwind information are there at the next [`call`](Function::call) or `pointer`.
+    /// All that was linked so far is ready. Code that is linked later may be reached through a redirected or
+    /// [lazy](crate::controller::Library::create_lazy) function. Its initial values and unwind information are there at the next
+    /// [`call`](Function::call) or `pointer`.
     ///
     /// # Errors
     ///
