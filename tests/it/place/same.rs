@@ -51,6 +51,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("controller::library::near_code_follows_a_variable_that_low_code_has_had_moved", ALONE),
     ("controller::redirectable::a_grace_period_waits_for_late_and_pipelined_calls", END),
     ("controller::redirectable::a_hundred_thousand_swaps_send_nothing_and_take_no_memory", CHILD),
+    ("executor::names::names_are_found_while_their_links_are_there", ALONE),
     ("executor::linked::results_of_a_program_with_an_allocator_are_freed_by_it", PRECEDES),
     ("jit::objects::objects_that_come_and_go_leave_nothing", ALONE),
     ("jit::objects::removal_of_many_objects_by_one_tracker_is_one_message", MESSAGES),
