@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn all_rows_run_unless_some_are_named() {
         let all = Selection::new(&plan(&[])).unwrap();
-        assert_eq!(all.parts, Part::ALL[..9]);
+        assert_eq!(all.parts, Part::ALL[..10]);
         assert_eq!(names(&all.hot).len(), 12);
         assert!(names(&all.hot).ends_with(&["pipe pair".to_owned(), "Unix stream".to_owned()]));
         let weights = Part::ALL.iter().map(|part| part.share().weight).sum::<f64>();
