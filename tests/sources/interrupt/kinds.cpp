@@ -44,7 +44,7 @@ static __attribute__((noipa)) void allocations() {
 }
 
 // No initializers of local variables: an interrupt may leave one without its cleanup, and it would never be initialized.
-static FILE *file;
+static FILE *volatile file;
 
 static __attribute__((noipa)) void prints() {
     if (!file) file = tmpfile();
@@ -55,7 +55,8 @@ static __attribute__((noipa)) void prints() {
     }
 }
 
-static char *from, *to;
+// Volatile: a compiler sees that the loop never ends, and drops stores that only a next call would read.
+static char *volatile from, *volatile to;
 
 #ifndef COPY_BYTES
 #define COPY_BYTES (256 << 20)
