@@ -3,10 +3,11 @@
 
 use crate::ExecutorAddr;
 use crate::controller::Function;
-use crate::controller::calls::{Return, Scalar, StaticType};
+use crate::controller::calls::{CFunctionType, Return, Scalar};
 use crate::error::Result;
+use crate::types::Signature;
 
-/// The type of a C function that a pointer can be had of: `extern "C" fn` of up to 16 numbers.
+/// The type of a C function that a pointer can be had of: `extern "C" fn` of up to 16 numbers, or a [`Signature`].
 ///
 /// # Examples
 ///
@@ -19,8 +20,9 @@ use crate::error::Result;
 /// }
 /// # let _ = pointer::<extern "C" fn(i64) -> i64>;
 /// ```
-pub trait CallPointer: StaticType {
-    /// The pointer: `unsafe extern "C" fn` of the same numbers.
+pub trait CallPointer: CFunctionType {
+    /// The pointer: `unsafe extern "C" fn` of the same numbers. That of a [`Signature`] is `unsafe extern "C" fn()`: the host casts it to
+    /// the function's type, as C does with a `void (*)(void)`.
     type Pointer: Copy + Send + Sync + 'static;
 
     #[doc(hidden)]
@@ -64,6 +66,23 @@ impl<F: CallPointer> Function<F> {
     }
 }
 
+/// The pointer of any type to the function at an address.
+fn pointer_to<P: Copy>(address: ExecutorAddr) -> P {
+    const { assert!(size_of::<P>() == size_of::<*const ()>()) };
+    let address = usize::try_from(address.get()).unwrap_or(0);
+    let address = std::ptr::with_exposed_provenance::<()>(address);
+    // SAFETY: both are pointers of one size, and this one is not null. The caller vouches for the function.
+    unsafe { std::mem::transmute_copy::<*const (), P>(&address) }
+}
+
+impl CallPointer for Signature {
+    type Pointer = unsafe extern "C" fn();
+
+    fn at(address: ExecutorAddr) -> Self::Pointer {
+        pointer_to(address)
+    }
+}
+
 macro_rules! pointers {
     ($($($argument:ident)*;)*) => {$(
         impl<R, $($argument),*> CallPointer for extern "C" fn($($argument),*) -> R
@@ -74,10 +93,7 @@ macro_rules! pointers {
             type Pointer = unsafe extern "C" fn($($argument),*) -> R;
 
             fn at(address: ExecutorAddr) -> Self::Pointer {
-                let address = usize::try_from(address.get()).unwrap_or(0);
-                let address = std::ptr::with_exposed_provenance::<()>(address);
-                // SAFETY: both are pointers of one size, and this one is not null. The caller vouches for the function.
-                unsafe { std::mem::transmute::<*const (), Self::Pointer>(address) }
+                pointer_to(address)
             }
         }
     )*};
