@@ -409,6 +409,15 @@ typedef struct {
     bool inherit_descriptors;
     // Lets debuggers set breakpoints in linked code.
     bool debuggable;
+    // Runs linked code in this process, on the threads that call it, for code that is trusted as the host's own. A crash, exit or an
+    // uncaught exception of the code ends the host, and a call that hangs keeps its thread. farcall_function_pointer gives plain
+    // pointers. No program is started: program, this_program, start_timeout_ms and inherit_descriptors mean nothing.
+    //
+    // FARCALL_INVALID names what needs a process: confinement, restart, processes, environment, link_timeout_ms here; later a
+    // timeout or a watch of a call, cancellations, farcall_executor_interrupt_all, snapshots, farcall_process_exit,
+    // farcall_library_run_start and farcall_library_precede_libraries. farcall_executor_kill closes the session.
+    // farcall_executor_close waits for no call: the memory of linked code lives until the last one has returned.
+    bool in_process;
     // Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;
     // What happens after a death.
@@ -565,6 +574,9 @@ typedef void (*farcall_on_result)(
     farcall_error *FARCALL_NULLABLE error,
     farcall_value result,
     void *FARCALL_NULLABLE context);
+
+// A C function of any type. The host casts it to the function's own type, and calls it.
+typedef void (*farcall_any_function)(void);
 
 // Receives a name that the executor offers, and its address. The name lives until this function returns.
 typedef void (*farcall_visit_symbol)(const char *name, uint64_t address, void *FARCALL_NULLABLE context);
@@ -1311,6 +1323,20 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_function_address(
     farcall_function *function,
     uint64_t *address);
 
+// Stores a pointer to a function that is linked in this process (in_process of farcall_executor_options). A call by it is a call of
+// native code, on any thread: farcall takes no part. FARCALL_INVALID if the function is in another process.
+//
+// Nothing is to be freed. The pointer stays valid while the executor is open and the code is there: until farcall_library_clear,
+// a redirection that removes the code, farcall_executor_kill or farcall_executor_close. These wait for no call by a pointer. It
+// outlives farcall_function_dispose and farcall_library_dispose. In a forked child it is valid while the parent keeps the code.
+//
+// The function must not throw. An error of a handler in such a call ends the host, unless it is a status.
+//
+// pointer must be writable. A call by the pointer must be of the function's type.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_function_pointer(farcall_function *function,
+    farcall_any_function FARCALL_NULLABLE *FARCALL_NONNULL pointer);
+
 // Stores the prototype of a function, to be freed with farcall_text_free.
 //
 // prototype must be writable.
@@ -1468,7 +1494,7 @@ farcall_error *FARCALL_NULLABLE farcall_pipeline_submit(farcall_pipeline *pipeli
 
 // Cancels the calls of a pipeline that were submitted with this context, from any thread, and does not wait for their ends. A call that
 // runs is interrupted, and its process lives on; a call that waits does not begin. Both complete with FARCALL_INTERRUPTED. Calls that have
-// ended, and other calls, are left alone. The context is compared, and not used.
+// ended, and other calls, are left alone. The context is compared, and not used. FARCALL_INVALID for a call that runs in this process.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_pipeline_cancel(farcall_pipeline *pipeline,
     void *FARCALL_NULLABLE context);

@@ -5,6 +5,7 @@
 mod controller;
 mod errors;
 mod model;
+mod places;
 mod symbols;
 #[path = "../it/testkit/tools.rs"]
 mod tools;

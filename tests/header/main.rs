@@ -160,7 +160,11 @@ fn mark(line: &str, name: &str) -> String {
 /// it ends an array.
 fn nested(line: &str) -> String {
     let mut line = line.to_owned();
-    for (from, to) in [(" **", " *FARCALL_NULLABLE *"), ("*const *", "*FARCALL_NULLABLE const *")] {
+    for (from, to) in [
+        (" **", " *FARCALL_NULLABLE *"),
+        ("*const *", "*FARCALL_NULLABLE const *"),
+        ("farcall_any_function *", "farcall_any_function FARCALL_NULLABLE *"),
+    ] {
         if let Some(at) = line.find(from) {
             let behind = line.split_off(at + from.len());
             let outer = if behind.starts_with("FARCALL") { "" } else { "FARCALL_NONNULL " };

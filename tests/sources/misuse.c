@@ -201,7 +201,7 @@ static void executor_start(void) {
     options.size = sizeof options;
     const farcall_executor_options *given = &options;
     static const char *const bad_environment[] = {"no value", NULL};
-    switch (choose(9)) {
+    switch (choose(10)) {
     case 0: options.size = 0; break;
     case 1: options.size = sizeof options + 8; break;
     case 2: options.program = "/no/such/program"; break;
@@ -210,6 +210,7 @@ static void executor_start(void) {
     case 5: options.publish = ""; options.this_program = true; break;
     case 6: options.restart.standby = true; options.this_program = true; break;
     case 7: options.processes = 2; options.program = "/no/such/program"; break;
+    case 8: options.in_process = true; options.processes = choose(3); break;
     default: options.slab_bytes.data = UINT64_MAX; options.this_program = true; break;
     }
     farcall_executor *started = NULL;
@@ -353,6 +354,8 @@ static void functions(void) {
     note(farcall_function_dispose(other));
     uint64_t found, *found_place = OUT(found);
     note(farcall_function_address(FUNCTION(), found_place));
+    farcall_any_function pointer, *pointer_place = OUT(pointer);
+    note(farcall_function_pointer(FUNCTION(), pointer_place));
     char *prototype = NULL, **prototype_place = OUT(prototype);
     note(farcall_function_prototype(FUNCTION(), prototype_place));
     farcall_text_free(prototype);

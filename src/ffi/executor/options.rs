@@ -68,6 +68,15 @@ pub struct ExecutorOptions {
     pub inherit_descriptors: bool,
     /// Lets debuggers set breakpoints in linked code.
     pub debuggable: bool,
+    /// Runs linked code in this process, on the threads that call it, for code that is trusted as the host's own. A crash, exit or an
+    /// uncaught exception of the code ends the host, and a call that hangs keeps its thread. farcall_function_pointer gives plain
+    /// pointers. No program is started: program, this_program, start_timeout_ms and inherit_descriptors mean nothing.
+    ///
+    /// FARCALL_INVALID names what needs a process: confinement, restart, processes, environment, link_timeout_ms here; later a
+    /// timeout or a watch of a call, cancellations, farcall_executor_interrupt_all, snapshots, farcall_process_exit,
+    /// farcall_library_run_start and farcall_library_precede_libraries. farcall_executor_kill closes the session.
+    /// farcall_executor_close waits for no call: the memory of linked code lives until the last one has returned.
+    pub in_process: bool,
     /// Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     pub environment: *const *const c_char,
     /// What happens after a death.
@@ -125,6 +134,9 @@ impl ExecutorOptions {
         }
         if self.debuggable {
             builder = builder.debuggable();
+        }
+        if self.in_process {
+            builder = builder.in_process();
         }
         // SAFETY: the caller vouches for the texts.
         for variable in unsafe { texts(self.environment) } {

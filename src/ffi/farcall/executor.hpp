@@ -368,6 +368,12 @@ class executor_builder {
         made_.debuggable = true;
         return *this;
     }
+    // Runs linked code in this process, which it can crash: see in_process of farcall_executor_options. start names what needs a
+    // process of its own. A request to stop a submitted call has no effect.
+    executor_builder &in_process() {
+        made_.in_process = true;
+        return *this;
+    }
     executor_builder &inherit_descriptors() {
         made_.inherit_descriptors = true;
         return *this;

@@ -287,6 +287,13 @@ template <class R, class... A> class function<R(A...)> {
         farcall_error *failure = farcall_function_address(get(), &found);
         return detail::give(failure, found);
     }
+    // A plain pointer to a function in this process (executor_builder::in_process): see farcall_function_pointer. It outlives this
+    // object, and is valid while the executor is open and the code is there.
+    outcome<R (*)(A...)> pointer() const {
+        farcall_any_function found = nullptr;
+        farcall_error *failure = farcall_function_pointer(get(), &found);
+        return detail::give(failure, reinterpret_cast<R (*)(A...)>(found));
+    }
     outcome<std::string> prototype() const {
         char *text = nullptr;
         farcall_error *failure = farcall_function_prototype(get(), &text);

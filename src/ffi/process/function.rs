@@ -363,8 +363,7 @@ pub extern "C" fn farcall_function_cancel(
     Error::of(|| {
         let function = object::find::<LiveFunction>(function)?;
         let missing = || invalid("the function has no pipeline; farcall_function_over gives one");
-        function.calls.as_ref().ok_or_else(missing)?.cancel(context);
-        Ok(())
+        function.calls.as_ref().ok_or_else(missing)?.cancel(context)
     })
 }
 
@@ -383,6 +382,35 @@ pub unsafe extern "C" fn farcall_function_address(
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(address, "address", 0) }?;
         place.write(object::find::<LiveFunction>(function)?.callee.address()?.get());
+        Ok(())
+    })
+}
+
+/// A C function of any type. The host casts it to the function's own type, and calls it.
+pub type AnyFunction = Option<unsafe extern "C" fn()>;
+
+/// Stores a pointer to a function that is linked in this process (in_process of farcall_executor_options). A call by it is a call of
+/// native code, on any thread: farcall takes no part. FARCALL_INVALID if the function is in another process.
+///
+/// Nothing is to be freed. The pointer stays valid while the executor is open and the code is there: until farcall_library_clear,
+/// a redirection that removes the code, farcall_executor_kill or farcall_executor_close. These wait for no call by a pointer. It
+/// outlives farcall_function_dispose and farcall_library_dispose. In a forked child it is valid while the parent keeps the code.
+///
+/// The function must not throw. An error of a handler in such a call ends the host, unless it is a status.
+///
+/// # Safety
+///
+/// pointer must be writable. A call by the pointer must be of the function's type.
+#[unsafe(no_mangle)]
+#[must_use]
+pub unsafe extern "C" fn farcall_function_pointer(
+    function: *mut Function,
+    pointer: *mut AnyFunction,
+) -> *mut Error {
+    Error::of(|| {
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::new(pointer, "pointer", None) }?;
+        place.write(Some(object::find::<LiveFunction>(function)?.callee.pointer()?));
         Ok(())
     })
 }

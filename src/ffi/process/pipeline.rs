@@ -176,17 +176,14 @@ pub unsafe extern "C" fn farcall_pipeline_submit(
 
 /// Cancels the calls of a pipeline that were submitted with this context, from any thread, and does not wait for their ends. A call that
 /// runs is interrupted, and its process lives on; a call that waits does not begin. Both complete with FARCALL_INTERRUPTED. Calls that have
-/// ended, and other calls, are left alone. The context is compared, and not used.
+/// ended, and other calls, are left alone. The context is compared, and not used. FARCALL_INVALID for a call that runs in this process.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_pipeline_cancel(
     pipeline: *mut Pipeline,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        object::find::<Calls>(pipeline)?.cancel(context);
-        Ok(())
-    })
+    Error::of(|| object::find::<Calls>(pipeline)?.cancel(context))
 }
 
 /// Receives the results that have come, without waiting, and completes their calls on this thread. Stores how many completed. Any
@@ -278,20 +275,28 @@ impl Calls {
             state.open.insert(call.number, Arc::clone(&call));
             call
         };
-        if call.look(false) {
+        if call.look(None) {
             self.dispatch(call);
         }
         Ok(())
     }
 
     /// Cancels the calls with this context.
-    pub(super) fn cancel(&self, context: *mut c_void) {
+    ///
+    /// # Errors
+    ///
+    /// When a call that runs cannot be cancelled; the first such reason.
+    pub(super) fn cancel(&self, context: *mut c_void) -> farcall::Result<()> {
         let open: Vec<_> = self.lock().open.values().map(Arc::clone).collect();
+        let mut outcome = Ok(());
         for call in open.into_iter().filter(|call| call.context.get() == context) {
-            if call.look(true) {
+            let mut cancelled = Ok(());
+            if call.look(Some(&mut cancelled)) {
                 self.dispatch(call);
             }
+            outcome = outcome.and(cancelled);
         }
+        outcome
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -321,8 +326,10 @@ impl Call {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks for the result, and cancels the call before. True when it is there, and has to be completed.
-    fn look(self: &Arc<Self>, mut cancels: bool) -> bool {
+    /// Looks for the result, and cancels the call before if it gets a place for the outcome of that. True when the result is there, and
+    /// has to be completed.
+    fn look(self: &Arc<Self>, mut outcome: Option<&mut farcall::Result<()>>) -> bool {
+        let mut cancels = outcome.is_some();
         let waker = Waker::from(Arc::clone(self));
         let mut stage = self.lock();
         loop {
@@ -342,7 +349,10 @@ impl Call {
             *stage = Stage::Looked { woken: false, closed: false, cancelled: false };
             drop(stage);
             if cancels {
-                pending.cancel();
+                let cancelled = pending.cancel();
+                if let Some(place) = outcome.take() {
+                    *place = cancelled;
+                }
             }
             // Without the lock: wakers of other calls run here, and perhaps this one's.
             let polled = pending.poll(&mut Polling::from_waker(&waker));
@@ -372,7 +382,7 @@ impl Call {
 
     /// Looks for the result, and completes the call if it is there.
     fn advance(self: &Arc<Self>) -> bool {
-        if !self.look(false) {
+        if !self.look(None) {
             return false;
         }
         let Stage::Arrived(result) = std::mem::replace(&mut *self.lock(), Stage::Completed) else {
@@ -437,11 +447,11 @@ impl Call {
 
 impl Pending {
     /// Cancels the call. Where that fails, it runs on.
-    fn cancel(&self) {
-        let _ = match self {
+    fn cancel(&self) -> farcall::Result<()> {
+        match self {
             Self::Bytes(call) => call.cancel(),
             Self::Value(call) => call.cancel(),
-        };
+        }
     }
 
     fn poll(&mut self, context: &mut Polling<'_>) -> Poll<farcall::Result<Outcome>> {
