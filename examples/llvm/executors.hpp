@@ -61,7 +61,12 @@ inline llvm::Expected<std::unique_ptr<llvm::orc::ExecutorProcessControl>> contro
         return overPipes(LlvmProgram);
     if (Name == "farcall")
         return overFarcall();
-    return llvm::createStringError("no executor is called " + Name + ": in-process, llvm or farcall");
+    if (Name == "farcall-in-process") {
+        auto Options = farcall::FarcallExecutorProcessControl::options();
+        Options.in_process = true; // for code that is trusted as this program is
+        return farcall::FarcallExecutorProcessControl::Create(Options);
+    }
+    return llvm::createStringError("no executor is called " + Name + ": in-process, llvm, farcall or farcall-in-process");
 }
 
 inline llvm::Expected<Executor> start(const std::string &Name, const std::string &LlvmProgram) {

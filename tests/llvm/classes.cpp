@@ -334,6 +334,26 @@ void memoryManager() {
     }
 }
 
+// In this process: the same links and calls, and pointers.
+void place() {
+    auto There = started();
+    auto Here = cantFail(start("farcall-in-process", ""));
+    CHECK(pidOf(Here) == getpid() && pidOf(There) != getpid());
+    for (auto *E : {&There, &Here}) {
+        auto &EPC = static_cast<farcall::FarcallExecutorProcessControl &>(controlOf(*E));
+        cantFail(E->J->addObjectFile(object()));
+        auto Incremented = cantFail(farcall::function_at<int(int)>(EPC, found(*E, "incremented")));
+        CHECK(cantFail(Incremented(41)) == 42);
+        cantFail(E->J->addIRModule(module(FUNCTIONS)));
+        CHECK(called<int64_t>(*E, found(*E, "sum"), {40, 2}) == 42);
+        auto Pointer = Incremented.pointer();
+        if (E == &Here)
+            CHECK(cantFail(std::move(Pointer))(41) == 42);
+        else
+            CHECK(contains(message(std::move(Pointer)), "the function is in another process"));
+    }
+}
+
 // perf finds the functions of each link by their addresses, also when they are removed.
 void perfMap() {
     auto E = started();
@@ -501,7 +521,7 @@ int main(int Count, char **Arguments) {
         {"calls", calls},       {"functions", functions},
         {"runs", runs},         {"memory access", memoryAccess}, {"dylibs", dylibs},
         {"dispatch", dispatch}, {"memory manager", memoryManager},               {"layer", layer},
-        {"perf map", perfMap},
+        {"perf map", perfMap},                   {"place", place},
         {"exceptions", exceptions},               {"runtime", runtime},            {"deaths", deaths},
         {"disconnects", disconnects},
     };

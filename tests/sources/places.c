@@ -121,7 +121,10 @@ static void program(struct report *report, bool here) {
     farcall_pipeline *pipeline = NULL;
     farcall_function *submitted = NULL;
     int64_t arrived = 0;
+    int32_t pid = 0;
     MUST(farcall_executor_process(executor, 0, &process));
+    MUST(farcall_process_pid(process, &pid));
+    CHECK((pid == getpid()) == here);
     MUST(farcall_pipeline_open(process, true, &pipeline));
     MUST(farcall_function_over(ask, pipeline, &submitted));
     MUST(farcall_function_submit(submitted, numbers, 1, on_result, &arrived));

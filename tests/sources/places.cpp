@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <unistd.h>
 
 using namespace std::chrono_literals;
 
@@ -28,8 +29,9 @@ static farcall::library placed(farcall::executor &executor) {
 }
 
 // The program, and what it has found out.
-static std::string program(const farcall::executor_builder &builder) {
+static std::string program(const farcall::executor_builder &builder, bool is_here) {
     auto executor = MUST(builder.start());
+    CHECK((MUST(MUST(executor.process()).pid()) == getpid()) == is_here);
     auto library = placed(executor);
     std::string said;
     auto say = [&](std::int64_t number) { said += std::to_string(number) + "\n"; };
@@ -110,7 +112,8 @@ int main(int, char **arguments) {
     farcall_run_if_spawned();
     place_object = arguments[1], first_object = arguments[2], second_object = arguments[3];
     const auto builder = farcall::executor_builder().this_program();
-    const auto there = program(builder), here = program(farcall::executor_builder(builder).in_process());
+    const auto there = program(builder, false);
+    const auto here = program(farcall::executor_builder(builder).in_process(), true);
     if (there != here) {
         std::fprintf(stderr, "in a process of its own:\n%s\nin this one:\n%s\n", there.c_str(), here.c_str());
         return 1;

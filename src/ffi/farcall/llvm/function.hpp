@@ -46,6 +46,15 @@ public:
     }
   }
 
+  // A plain pointer to a function in this process (in_process of the options), behind what is finalized: see farcall_function_pointer.
+  // toPtr of LLVM's address makes one without that, so it is for code that has been called or pointed to before.
+  llvm::Expected<R (*)(A...)> pointer() const {
+    farcall_any_function Found = nullptr;
+    if (auto Err = takeError(farcall_function_pointer(Handle.get(), &Found)))
+      return Err;
+    return reinterpret_cast<R (*)(A...)>(Found);
+  }
+
   // Its types, as farcall_function_create reads them.
   static std::string prototype() { return detail::prototype<R, A...>("function"); }
 
