@@ -28,6 +28,7 @@ pub(crate) struct Shared {
     declarations: Mutex<Declarations>,
     timeout: Option<Duration>,
     is_debuggable: bool,
+    is_in_process: bool,
     is_closed: AtomicBool,
 }
 
@@ -66,6 +67,20 @@ impl Shared {
             false => Ok(()),
             true => Err(PyValueError::new_err("the executor is closed")),
         }
+    }
+
+    /// True when linked code runs in the interpreter's process.
+    pub(crate) fn is_in_process(&self) -> bool {
+        self.is_in_process
+    }
+
+    /// Refuses what an executor in the interpreter's process does not have.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError`.
+    pub(crate) fn check_process(&self, what: &str) -> PyResult<()> {
+        if self.is_in_process { Err(refused(what)) } else { Ok(()) }
     }
 
     /// The memory of arrays, if any was needed so far.
@@ -120,7 +135,8 @@ impl Executor {
     #[new]
     #[pyo3(signature = (
         *, program, processes = 1, sandbox = None, memory = None, cpu_seconds = None, allow_missing = false, timeout = None,
-        link_timeout = None, standby = false, name = None, spin = None, debuggable = false, arrays = 64 << 30
+        link_timeout = None, standby = false, name = None, spin = None, debuggable = false, in_process = false,
+        arrays = 64 << 30
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -137,8 +153,24 @@ impl Executor {
         name: Option<String>,
         spin: Option<f64>,
         debuggable: bool,
+        in_process: bool,
         arrays: u64,
     ) -> PyResult<Self> {
+        if in_process {
+            let asked = [
+                (processes != 1, "processes"),
+                (sandbox.is_some(), "sandbox"),
+                (memory.is_some(), "memory"),
+                (cpu_seconds.is_some(), "cpu_seconds"),
+                (allow_missing, "allow_missing"),
+                (timeout.is_some(), "timeout"),
+                (link_timeout.is_some(), "link_timeout"),
+                (standby, "standby"),
+            ];
+            if let Some((_, option)) = asked.iter().find(|(is_asked, _)| *is_asked) {
+                return Err(refused(&format!("the option {option}")));
+            }
+        }
         let mut confinement = match sandbox {
             None => Confinement::new(),
             Some("isolated") => Confinement::isolated(),
@@ -171,11 +203,17 @@ impl Executor {
         if let Some(spin) = spin {
             builder = builder.spin(seconds(spin)?);
         }
-        // A call that no thread waits for any more would keep the later ones waiting.
-        let policy = RestartPolicy::new().kill_on_timeout();
-        let policy = if standby { policy.standby() } else { policy };
-        let builder = builder.restart(policy).processes(processes);
-        let started = py.detach(|| start(&builder));
+        let started = if in_process {
+            let builder = builder.in_process();
+            // Streams and signals are the interpreter's.
+            py.detach(|| builder.start())
+        } else {
+            // A call that no thread waits for any more would keep the later ones waiting.
+            let policy = RestartPolicy::new().kill_on_timeout();
+            let policy = if standby { policy.standby() } else { policy };
+            let builder = builder.restart(policy).processes(processes);
+            py.detach(|| start(&builder))
+        };
         let executor = started.map_err(|error| error::raise(py, &error))?;
         let shared = Shared {
             executor,
@@ -185,6 +223,7 @@ impl Executor {
             declarations: Mutex::default(),
             timeout,
             is_debuggable: debuggable,
+            is_in_process: in_process,
             is_closed: AtomicBool::new(false),
         };
         let definitions = Py::new(py, Definitions::default())?;
@@ -225,8 +264,9 @@ impl Executor {
 
     /// The processes of executors that run now.
     #[getter]
-    fn pids(&self) -> Vec<i32> {
-        self.shared.executor.pids()
+    fn pids(&self) -> PyResult<Vec<i32>> {
+        self.shared.check_process("Executor.pids")?;
+        Ok(self.shared.executor.pids())
     }
 
     #[getter]
@@ -238,6 +278,7 @@ impl Executor {
     /// process, with the same contents.
     fn kill(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.check_open()?;
+        self.shared.check_process("Executor.kill")?;
         py.detach(|| self.shared.executor.kill());
         Ok(())
     }
@@ -248,6 +289,7 @@ impl Executor {
     #[pyo3(signature = (grace = 0.01))]
     fn interrupt_all(&self, py: Python<'_>, grace: f64) -> PyResult<()> {
         self.shared.check_open()?;
+        self.shared.check_process("Executor.interrupt_all")?;
         let grace = seconds(grace)?;
         let interrupted = py.detach(|| self.shared.executor.interrupt_all(grace));
         interrupted.map_err(|error| error::raise(py, &error))
@@ -256,6 +298,7 @@ impl Executor {
     /// As `kill`, and starts the next processes now.
     fn restart(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.check_open()?;
+        self.shared.check_process("Executor.restart")?;
         py.detach(|| self.shared.executor.restart()).map_err(|error| error::raise(py, &error))
     }
 
@@ -279,6 +322,14 @@ impl Executor {
         let found = found.map_err(|error| error::raise(py, &error))?;
         Ok(found.into_iter().next().unwrap_or_default())
     }
+}
+
+/// The exception for what needs a process of the executor's own.
+#[cold]
+fn refused(what: &str) -> PyErr {
+    PyValueError::new_err(format!(
+        "{what} needs a process of the executor's own, and this executor is in the interpreter's: start it without in_process=True"
+    ))
 }
 
 /// Starts executors that write each line at once, and that Ctrl-C at a terminal does not end.

@@ -74,7 +74,7 @@ impl Function {
             arguments.values[position] = Value::Pointer(address);
             defined.push(dylib);
         }
-        let result = wait::call(py, &present, &arguments.values, timeout, cancellation);
+        let result = self.wait(py, &present, &arguments.values, timeout, cancellation);
         // An executor that has died has nothing to clear.
         py.detach(|| defined.iter().for_each(|dylib| drop(dylib.clear())));
         result
@@ -89,11 +89,26 @@ impl Function {
     ) -> PyResult<Py<PyAny>> {
         let arguments = Arguments::read(&self.shared, &self.prototype, arguments)?;
         let value = if arguments.callbacks.is_empty() {
-            wait::call(py, &self.function, &arguments.values, timeout, cancellation)?
+            self.wait(py, &self.function, &arguments.values, timeout, cancellation)?
         } else {
             self.call_with_callbacks(py, arguments, timeout, cancellation)?
         };
         to_python(py, self.prototype.signature.result(), value)
+    }
+
+    /// Calls the function, and waits for its result.
+    fn wait(
+        &self,
+        py: Python<'_>,
+        function: &controller::Function<Signature>,
+        arguments: &[Value],
+        timeout: Option<Duration>,
+        cancellation: Option<&Cancellation>,
+    ) -> PyResult<Value> {
+        match self.shared.is_in_process() {
+            true => wait::call_here(py, function, arguments),
+            false => wait::call(py, function, arguments, timeout, cancellation),
+        }
     }
 
     /// The timeout among the keyword arguments, or the executor's.
@@ -106,6 +121,9 @@ impl Function {
             return Err(PyTypeError::new_err(format!("unexpected keyword argument {name}")));
         }
         let timeout: Option<f64> = keywords.as_any().get_item("timeout")?.extract()?;
+        if timeout.is_some() {
+            self.shared.check_process("a call with a timeout")?;
+        }
         timeout.map(seconds).transpose()
     }
 }
@@ -150,11 +168,22 @@ impl Function {
             // Such a call needs a thread of this process while it runs.
             let in_thread = py.import("farcall.future")?.getattr("in_thread")?;
             let timeout = timeout.map(|timeout| timeout.as_secs_f64());
-            return Ok(in_thread.call1((slf, arguments, timeout))?.unbind());
+            let can_end = !this.shared.is_in_process();
+            return Ok(in_thread.call1((slf, arguments, timeout, can_end))?.unbind());
         }
         let read = Arguments::read(&this.shared, &this.prototype, arguments)?;
         let definitions = &this.definitions;
-        future::submit(py, &this.function, &this.prototype, read, arguments, definitions)
+        let can_end = !this.shared.is_in_process();
+        future::submit(py, &this.function, &this.prototype, read, arguments, definitions, can_end)
+    }
+
+    /// The address of the function in the interpreter's process, for ctypes, cffi and others that call addresses: a call by it is a
+    /// call of native code. It is valid while the executor and the library keep the code. Functions of Python that are called back
+    /// need the interpreter's lock free, and their exceptions end the process.
+    fn pointer(&self, py: Python<'_>) -> PyResult<usize> {
+        self.shared.check_open()?;
+        let pointer = py.detach(|| self.function.pointer());
+        Ok(pointer.map_err(|error| error::raise(py, &error))? as usize)
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

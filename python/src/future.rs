@@ -34,7 +34,7 @@ struct Task {
     _definitions: Py<Definitions>,
 }
 
-/// Submits a call.
+/// Submits a call. If nothing can end it, its future refuses to be cancelled.
 ///
 /// # Errors
 ///
@@ -46,8 +46,12 @@ pub(crate) fn submit(
     arguments: Arguments,
     objects: &Bound<'_, PyTuple>,
     definitions: &Py<Definitions>,
+    can_end: bool,
 ) -> PyResult<Py<PyAny>> {
     let future = py.import("farcall.future")?.getattr("Future")?.call0()?;
+    if !can_end {
+        future.call_method0("set_running_or_notify_cancel")?;
+    }
     let prepared = queue().and_then(|_| py.detach(|| function.submit(&arguments.values)));
     let call = prepared.map_err(|error| error::raise(py, &error))?;
     let task = Arc::new(Task {

@@ -98,6 +98,20 @@ pub(crate) fn call(
     }
 }
 
+/// As [`call`], for a function in the interpreter's process, where nothing ends a call.
+///
+/// # Errors
+///
+/// The exception of the call: of a function of Python that was called back, or of farcall.
+pub(crate) fn call_here(
+    py: Python<'_>,
+    function: &Function<Signature>,
+    arguments: &[Value],
+) -> PyResult<Value> {
+    let outcome = py.detach(|| function.call(arguments));
+    outcome.map_err(|error| failed(py, None, false, &error))
+}
+
 #[cold]
 fn failed(py: Python<'_>, interrupted: Option<PyErr>, is_late: bool, error: &Error) -> PyErr {
     let raised = interrupted.or_else(|| {

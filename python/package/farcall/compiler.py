@@ -12,6 +12,8 @@ from typing import Any
 from .errors import CompileError
 
 FLAGS = ("-O2", "-g")
+# The interpreter's libraries may lie too far from linked code for 32-bit distances.
+IN_PROCESS_FLAGS = (*FLAGS, "-fPIC", "-fno-semantic-interposition")
 
 
 def c_object(source: str, flags: Sequence[str] = FLAGS, cc: str | None = None) -> bytes:

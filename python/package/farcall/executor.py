@@ -46,6 +46,9 @@ class Executor(_farcall.Executor):
     ``spin``          the seconds that each side of a call polls for the other before it sleeps; 50e-6 by default.
                       More helps calls of milliseconds in quick succession, and uses more CPU
     ``debuggable``    gdb and lldb, attached to one of ``pids``, know the functions and stop at their breakpoints
+    ``in_process``    runs native code in the interpreter's own process, on the threads that call: for code that is trusted as
+                      the interpreter is. A crash ends it, a call that hangs stays, and what ends, limits or restarts a
+                      process is a ``ValueError``
     ``arrays``        address space for arrays, in bytes; 64 GiB at most and by default
     ``program``       the executor's program, the one of the wheel by default
     ================= ================================================================================
@@ -60,6 +63,9 @@ class Executor(_farcall.Executor):
     ...     total(x, len(x))
     7.5
     """
+
+    # Those of compilers of C.
+    _flags: Sequence[str]
 
     def __new__(
         cls,
@@ -76,10 +82,11 @@ class Executor(_farcall.Executor):
         name: str | None = None,
         spin: float | None = None,
         debuggable: bool = False,
+        in_process: bool = False,
         arrays: int = 64 << 30,
     ) -> Self:
         program = program or os.environ.get("FARCALL_EXECUTOR") or _program()
-        return super().__new__(
+        made = super().__new__(
             cls,
             program=os.fspath(program),
             processes=processes,
@@ -93,8 +100,11 @@ class Executor(_farcall.Executor):
             name=name,
             spin=spin,
             debuggable=debuggable,
+            in_process=in_process,
             arrays=arrays,
         )
+        made._flags = compiler.IN_PROCESS_FLAGS if in_process else compiler.FLAGS
+        return made
 
     def __enter__(self) -> Self:
         return self
@@ -125,7 +135,7 @@ class Executor(_farcall.Executor):
         """
         return self.library("shared").add_shared(path)
 
-    def compile_c(self, source: str, flags: Sequence[str] = compiler.FLAGS) -> Library:
+    def compile_c(self, source: str, flags: Sequence[str] | None = None) -> Library:
         """A new library of C source, compiled by the machine's ``cc``.
 
         >>> with Executor() as executor:
@@ -213,6 +223,7 @@ class Library(_farcall.Library):
     """
 
     def __init__(self, executor: Executor, name: str) -> None:
+        self._flags = executor._flags
         self._sources: list[str] = []
         self._functions: dict[str, _farcall.Function] = {}
 
@@ -244,9 +255,9 @@ class Library(_farcall.Library):
         self.put_first()
         return self
 
-    def compile_c(self, source: str, flags: Sequence[str] = compiler.FLAGS) -> Self:
+    def compile_c(self, source: str, flags: Sequence[str] | None = None) -> Self:
         """Compiles C source by the machine's ``cc``, and adds it. Returns the library."""
-        self.link_object("module.o", compiler.c_object(source, flags))
+        self.link_object("module.o", compiler.c_object(source, self._flags if flags is None else flags))
         self._sources.append(source)
         return self
 

@@ -26,8 +26,8 @@ class Future(_Base):
     ``cancel`` interrupts a call that runs, and its process lives on with its variables. A call that waits for its turn never
     begins. A call that cannot be interrupted within 2 s costs its process. ``asyncio.wait_for``, the cancel of an asyncio task
     that awaits the future, and Ctrl-C in ``result`` cancel. For a call that was submitted with a timeout, or with functions of
-    Python, ``cancel`` waits until it has ended: 50 ms at most on a machine with a free CPU. Functions
-    given to ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
+    Python, ``cancel`` waits until it has ended: 50 ms at most on a machine with a free CPU. A call in the interpreter's own process
+    (``in_process``) goes on: its ``cancel`` returns False. Functions given to ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
 
     >>> import asyncio, farcall
     >>> async def twice(executor):
@@ -64,7 +64,8 @@ class Future(_Base):
             raise
 
     def _finish(self, result: Any, raised: BaseException | None) -> None:
-        if not self.set_running_or_notify_cancel():
+        # A call that nothing can end runs from its submission on.
+        if not self.running() and not self.set_running_or_notify_cancel():
             return
         self._submitted = None
         if raised is None:
@@ -80,7 +81,9 @@ _threads: concurrent.futures.ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 
 
-def in_thread(function: _farcall.Function, arguments: tuple[Any, ...], timeout: float | None) -> Future:
+def in_thread(
+    function: _farcall.Function, arguments: tuple[Any, ...], timeout: float | None, can_end: bool
+) -> Future:
     """Calls the function on a thread of this process: for calls with a timeout, or with functions of Python."""
     from . import _farcall
 
@@ -89,7 +92,10 @@ def in_thread(function: _farcall.Function, arguments: tuple[Any, ...], timeout: 
         if _threads is None:
             _threads = concurrent.futures.ThreadPoolExecutor(thread_name_prefix="farcall-calls")
     future, cancellation = Future(), _farcall.Cancellation()
-    future._submitted = cancellation
+    if can_end:
+        future._submitted = cancellation
+    else:
+        future.set_running_or_notify_cancel()
 
     def call() -> None:
         ended = threading.Event()

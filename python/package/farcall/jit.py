@@ -18,7 +18,7 @@ class JitFunction:
     __qualname__: str
 
     def __init__(
-        self, function: Callable[..., Any], source: str | None, flags: Sequence[str], executor: Executor | None
+        self, function: Callable[..., Any], source: str | None, flags: Sequence[str] | None, executor: Executor | None
     ) -> None:
         name, text = function.__name__, source or function.__doc__ or ""
         prototype = prototypes.of_definition(text, name)
@@ -37,7 +37,8 @@ class JitFunction:
             # Another executor, as in a forked child, links it anew.
             if self._made is None or self._made[0] is not host:
                 if self._object is None:
-                    self._object = compiler.c_object(self._text, self._flags)
+                    flags = host._flags if self._flags is None else self._flags
+                    self._object = compiler.c_object(self._text, flags)
                 self._made = host, host.add_object(self._object)[self._prototype]
             return self._made[1]
 
@@ -57,13 +58,13 @@ class JitFunction:
 def jit_c(function: Callable[..., Any]) -> JitFunction: ...
 @overload
 def jit_c(
-    *, source: str | None = ..., flags: Sequence[str] = ..., executor: Executor | None = ...
+    *, source: str | None = ..., flags: Sequence[str] | None = ..., executor: Executor | None = ...
 ) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit_c(
     function: Callable[..., Any] | None = None,
     *,
     source: str | None = None,
-    flags: Sequence[str] = compiler.FLAGS,
+    flags: Sequence[str] | None = None,
     executor: Executor | None = None,
 ) -> JitFunction | Callable[[Callable[..., Any]], JitFunction]:
     """Makes a function of C of a function of Python whose docstring is its definition, or of ``source``.

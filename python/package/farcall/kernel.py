@@ -56,12 +56,13 @@ class Kernel:
         *,
         source: str | None = None,
         objects: Iterable[bytes] = (),
-        flags: Sequence[str] = compiler.FLAGS,
+        flags: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         objects = [bytes(one) for one in objects]
         if source is not None:
-            objects.append(compiler.c_object(source, flags))
+            own = compiler.IN_PROCESS_FLAGS if options.get("in_process") else compiler.FLAGS
+            objects.append(compiler.c_object(source, own if flags is None else flags))
         self._set(prototype, objects, options)
 
     def _set(self, prototype: str, objects: list[bytes], options: dict[str, Any]) -> None:
