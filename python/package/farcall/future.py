@@ -26,8 +26,9 @@ class Future(_Base):
     ``cancel`` interrupts a call that runs, and its process lives on with its variables. A call that waits for its turn never
     begins. A call that cannot be interrupted within 2 s costs its process. ``asyncio.wait_for``, the cancel of an asyncio task
     that awaits the future, and Ctrl-C in ``result`` cancel. For a call that was submitted with a timeout, or with functions of
-    Python, ``cancel`` waits until it has ended: 50 ms at most on a machine with a free CPU. A call in the interpreter's own process
-    (``in_process``) goes on: its ``cancel`` returns False. Functions given to ``add_done_callback`` run on the thread that delivers all results, so they should be quick.
+    Python, ``cancel`` waits until it has ended: 50 ms at most on a machine with a free CPU. A call in the interpreter's own
+    process (``in_process``) goes on: its ``cancel`` returns False. Functions given to ``add_done_callback`` run on the thread that
+    delivers all results, so they should be quick.
 
     >>> import asyncio, farcall
     >>> async def twice(executor):
