@@ -177,7 +177,7 @@ impl Function {
         future::submit(py, &this.function, &this.prototype, read, arguments, definitions, can_end)
     }
 
-    /// The address of the function in the interpreter's process, for ctypes, cffi and others that call addresses: a call by it is a
+    /// The address of the function in the interpreter's process, for ctypes, cffi and others that call addresses. A call by it is a
     /// call of native code. It is valid while the executor and the library keep the code. Functions of Python that are called back
     /// need the interpreter's lock free, and their exceptions end the process.
     fn pointer(&self, py: Python<'_>) -> PyResult<usize> {

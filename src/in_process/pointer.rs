@@ -21,8 +21,8 @@ use crate::types::Signature;
 /// # let _ = pointer::<extern "C" fn(i64) -> i64>;
 /// ```
 pub trait CallPointer: CFunctionType {
-    /// The pointer: `unsafe extern "C" fn` of the same numbers. That of a [`Signature`] is `unsafe extern "C" fn()`: the host casts it to
-    /// the function's type, as C does with a `void (*)(void)`.
+    /// The pointer: `unsafe extern "C" fn` of the same numbers. A [`Signature`] has the pointer `unsafe extern "C" fn()`: the host casts
+    /// it to the function's type, as C does with a `void (*)(void)`.
     type Pointer: Copy + Send + Sync + 'static;
 
     #[doc(hidden)]

@@ -72,9 +72,9 @@ pub struct ExecutorOptions {
     /// uncaught exception of the code ends the host, and a call that hangs keeps its thread. farcall_function_pointer gives plain
     /// pointers. No program is started: program, this_program, start_timeout_ms and inherit_descriptors mean nothing.
     ///
-    /// FARCALL_INVALID names what needs a process: confinement, restart, processes, environment, link_timeout_ms here; later a
-    /// timeout or a watch of a call, cancellations, farcall_executor_interrupt_all, snapshots, farcall_process_exit,
-    /// farcall_library_run_start and farcall_library_precede_libraries. farcall_executor_kill closes the session.
+    /// FARCALL_INVALID names what needs a process. Here that is confinement, restart, processes, environment and link_timeout_ms.
+    /// For a call it is a timeout, a watch, a cancellation and farcall_executor_interrupt_all. Snapshots need one too, and
+    /// farcall_process_exit, farcall_library_run_start and farcall_library_precede_libraries. farcall_executor_kill closes the session.
     /// farcall_executor_close waits for no call: the memory of linked code lives until the last one has returned.
     pub in_process: bool,
     /// Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.

@@ -63,7 +63,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     // Joins the two sides, which know nothing of each other.
-    ("in_process", &["controller", "executor"]),
+    ("in_process", &["controller", "executor", "types"]),
     ("internals", &["controller", "executor", "link", "transport", "wire", "ring", "sync"]),
     // A package of its own, which knows the library's front doors only.
     ("ffi", &[]),
