@@ -74,8 +74,9 @@ pub struct ExecutorOptions {
     ///
     /// FARCALL_INVALID names what needs a process. Here that is confinement, restart, processes, environment and link_timeout_ms.
     /// For a call it is a timeout, a watch, a cancellation and farcall_executor_interrupt_all. Snapshots need one too, and
-    /// farcall_process_exit, farcall_library_run_start and farcall_library_precede_libraries. farcall_executor_kill closes the session.
-    /// farcall_executor_close waits for no call: the memory of linked code lives until the last one has returned.
+    /// farcall_process_exit, farcall_library_run_start and farcall_library_precede_libraries.
+    /// A kill (farcall_executor_kill) closes the session. Closing the executor waits for no call: the memory of linked code lives until
+    /// the last one has returned.
     pub in_process: bool,
     /// Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     pub environment: *const *const c_char,
