@@ -31,7 +31,7 @@ fn define(module: &mut impl Module, factor: f64) -> Result<FuncId, Failure> {
 
 fn main() -> Result<(), Failure> {
     farcall::executor::run_if_spawned();
-    let executor = ExecutorBuilder::new().this_program().start()?;
+    let executor = ExecutorBuilder::new().this_program().start()?; // or in_process(), for trusted code
     let process = executor.process()?;
     let mut builder = FarcallBuilder::new(&executor, default_libcall_names())?;
     builder.hotswap(true); // functions may be redefined
