@@ -1,5 +1,6 @@
 //! Abilities of code in the executor: data of all kinds, thread-locals, symbols of the host's choice, exceptions, and crashes and
 //! interruptions, which name the function.
+#![allow(unsafe_code, reason = "calls functions in this process by pointers")]
 
 use std::process::Command;
 use std::sync::Arc;
@@ -7,12 +8,12 @@ use std::time::Duration;
 
 use cranelift_module::{DataDescription, Linkage, Module, default_libcall_names};
 use farcall::controller::profile::PerfMap;
-use farcall::controller::{CallOptions, OnDeadline};
+use farcall::controller::{CallOptions, ExecutorBuilder, OnDeadline};
 use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
-use crate::testkit::{declare, define, executor, far, parse, target};
+use crate::testkit::{declare, define, executor, far, is_here, parse, target};
 
 pub(crate) fn data_is_initialized_and_refers_to_data_and_code() {
     let executor = executor();
@@ -53,6 +54,41 @@ pub(crate) fn data_is_initialized_and_refers_to_data_and_code() {
     module.finalize_definitions().unwrap();
     let address = module.get_finalized_function(next_id).unwrap();
     assert_eq!(process.function::<extern "C" fn() -> i64>(address).call(()).unwrap(), 42);
+}
+
+pub(crate) fn pointers_lead_to_functions_in_this_process() {
+    let in_process = ExecutorBuilder::new().in_process().start().expect("an executor");
+    for (executor, is_here) in [(in_process, true), (executor(), is_here())] {
+        let process = executor.process().expect("a process");
+        let mut builder = FarcallBuilder::new(&executor, default_libcall_names()).unwrap();
+        builder.hotswap(true);
+        let mut module = FarcallModule::new(builder);
+        let text = |by: i64| {
+            format!(
+                "function u0:0(i64) -> i64 system_v {{\nblock0(v0: i64):\n    v1 = imul_imm v0, {by}\n    return v1\n}}\n"
+            )
+        };
+        let id = declare(&mut module, "times", &text(2));
+        define(&mut module, id, &text(2));
+        module.finalize_definitions().unwrap();
+        let address = module.get_finalized_function(id).unwrap();
+        let times = process.function::<extern "C" fn(i64) -> i64>(address);
+        assert_eq!(times.call((21,)).unwrap(), 42);
+        if !is_here {
+            let error = times.pointer().expect_err("it is elsewhere");
+            assert!(error.to_string().contains("ExecutorBuilder::in_process"), "{error}");
+            continue;
+        }
+        let pointer = times.pointer().unwrap();
+        // SAFETY: the function is of this type, and the executor lives.
+        assert_eq!(unsafe { pointer(21) }, 42);
+        module.prepare_for_function_redefine(id).unwrap();
+        define(&mut module, id, &text(3));
+        module.finalize_definitions().unwrap();
+        assert_eq!(times.call((21,)).unwrap(), 63);
+        // SAFETY: as above; the stub leads to the new definition.
+        assert_eq!(unsafe { pointer(21) }, 63);
+    }
 }
 
 pub(crate) fn thread_locals_count_for_each_thread() {

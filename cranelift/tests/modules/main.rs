@@ -1,4 +1,4 @@
-//! Modules whose code runs in another process, which is this program, started again.
+//! Modules whose code runs in another process, which is this program, started again. Most tests run once more with it in this process.
 //!
 //! So the tests have no harness: `main` serves if it is the executor, and runs the tests below otherwise.
 #![allow(clippy::result_large_err, reason = "the error type is that of Cranelift")]
@@ -21,6 +21,17 @@ macro_rules! tests {
     };
 }
 
+/// The tests that need a process for the executor, and why.
+const OF_A_PROCESS: [(&str, &str); 4] = [
+    ("execution::crashes_name_the_function_and_the_module", "a crash would end the tests"),
+    ("execution::an_endless_loop_is_interrupted_and_data_stays", "nothing ends a call here"),
+    ("hotswap::finalizing_waits_for_no_answer", "it counts messages between two processes"),
+    (
+        "misuse::after_the_death_of_the_executor_finalize_is_an_error",
+        "it would be that of the tests",
+    ),
+];
+
 fn main() {
     farcall::executor::run_if_spawned();
     let tests = tests! {
@@ -31,6 +42,7 @@ fn main() {
             exceptions_pass_through_compiled_frames,
             crashes_name_the_function_and_the_module,
             an_endless_loop_is_interrupted_and_data_stays,
+            pointers_lead_to_functions_in_this_process,
             perf_has_the_names_of_functions;
         hotswap:
             finalizing_waits_for_no_answer,
@@ -50,15 +62,19 @@ fn main() {
             a_program_of_200_functions_changes_one_line,
             random_programs;
     };
-    let trial = |(name, test): &(&'static str, fn())| {
-        let test = *test;
+    let trial = |name: String, test: fn(), run: fn(fn())| {
         let is_soak = name.contains("soak_");
-        let trial = Trial::test(*name, move || {
-            test();
+        let trial = Trial::test(name, move || {
+            run(test);
             Ok(())
         });
         trial.with_ignored_flag(is_soak)
     };
-    let trials = tests.iter().map(trial).collect();
+    let has_own = |name: &str| OF_A_PROCESS.iter().any(|(other, _)| *other == name);
+    assert!(OF_A_PROCESS.iter().all(|(name, _)| tests.iter().any(|(other, _)| other == name)));
+    let there = tests.iter().map(|(name, test)| trial((*name).to_owned(), *test, |test| test()));
+    let moved = tests.iter().filter(|(name, _)| !has_own(name));
+    let here = moved.map(|(name, test)| trial(format!("here::{name}"), *test, testkit::here));
+    let trials = there.chain(here).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }

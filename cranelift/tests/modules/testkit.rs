@@ -1,5 +1,7 @@
 //! Modules to test, in this process and in an executor, and how their functions are called.
 
+use std::cell::Cell;
+
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -8,9 +10,26 @@ use cranelift_module::{FuncId, Linkage, Module, default_libcall_names};
 use farcall::controller::{Executor, ExecutorBuilder};
 use farcall_cranelift::{FarcallBuilder, FarcallModule};
 
-/// An executor: this program.
+thread_local! {
+    /// True on the thread of a test whose executors are in this process.
+    static IS_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a test whose executors are in this process.
+pub(crate) fn here(test: fn()) {
+    IS_HERE.set(true);
+    test();
+}
+
+pub(crate) fn is_here() -> bool {
+    IS_HERE.get()
+}
+
+/// An executor: this program, started again, or this process.
 pub(crate) fn executor() -> Executor {
-    ExecutorBuilder::new().this_program().start().expect("an executor")
+    let builder = ExecutorBuilder::new().this_program();
+    let builder = if IS_HERE.get() { builder.in_process() } else { builder };
+    builder.start().expect("an executor")
 }
 
 /// The processor of this machine, or the oldest one of x86-64, for which Cranelift calls libraries more often.
