@@ -27,6 +27,6 @@ fn main() -> Result<()> {
 fn controller(socket: UnixStream) -> Result<()> {
     let client = Client::connect(Connection::socket(socket)?)?;
     let greet = client.symbol("greet").expect("offered by the session");
-    println!("{}", String::from_utf8_lossy(&client.call(greet, b"world")?));
+    println!("{}", String::from_utf8_lossy(&client.call(greet, b"world", None)?));
     Ok(())
 }

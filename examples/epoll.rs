@@ -11,7 +11,7 @@ fn controller(socket: UnixStream) -> farcall::Result<()> {
     let info = client.symbol("farcall_process_info").expect("offered");
     (0..100).try_for_each(|_| {
         thread::sleep(Duration::from_millis(1));
-        client.call(info, &[]).map(drop)
+        client.call(info, &[], None).map(drop)
     })
 }
 

@@ -51,6 +51,13 @@ impl Deadline {
     }
 }
 
+impl From<Option<Duration>> for Deadline {
+    /// The wait times out after this time from now, if there is one.
+    fn from(timeout: Option<Duration>) -> Self {
+        timeout.map_or(Self::SESSION_END, Self::after)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -139,36 +139,29 @@ impl Client {
         self.handlers.borrow_mut().insert(tag, Rc::new(function));
     }
 
-    /// Calls a wrapper function and waits for its result.
+    /// Calls a wrapper function and waits for its result: for at most `timeout`, or with `None` until the connection ends.
+    ///
+    /// A call that times out still runs, and the next call waits for its end. The time covers the wait for a call that timed out before,
+    /// sending the arguments, the answer, and sending answers to calls back. A handler of this client runs to its end.
     ///
     /// # Errors
     ///
     /// The function's own error ([`ErrorKind::Remote`]), or the reason why the connection is over. An executor
     /// that knows only LLVM's opcodes cannot report the function's error; the result is empty then.
-    pub fn call(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
-        self.round_trip(Deadline::SESSION_END, function, args)
-    }
-
-    /// The same, for at most `timeout`. A call that times out still runs, and the next call waits for its end.
     ///
-    /// The time covers the wait for a call that timed out before, sending the arguments, the answer, and sending answers to
-    /// calls back. A handler of this client runs to its end.
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::call`]; [`ErrorKind::Timeout`] when the time is over. If the executor has not taken all
-    /// arguments by then, no further call can be made: drop the client. A handler cannot set a timeout, because its caller waits for it
-    /// ([`ErrorKind::InvalidArgument`]).
-    pub fn call_timeout(
+    /// [`ErrorKind::Timeout`] when the time is over. If the executor has not taken all arguments by then, no further call can be made:
+    /// drop the client. A handler cannot set a timeout, because its caller waits for it ([`ErrorKind::InvalidArgument`]).
+    pub fn call(
         &self,
         function: ExecutorAddr,
         args: &[u8],
-        timeout: Duration,
+        timeout: impl Into<Option<Duration>>,
     ) -> Result<Vec<u8>> {
-        if self.end.is_busy() && !self.late.get() {
+        let timeout = timeout.into();
+        if timeout.is_some() && self.is_in_a_call() {
             return Err(Error::invalid("a call inside of another one cannot have a timeout"));
         }
-        self.round_trip(Deadline::after(timeout), function, args)
+        self.round_trip(timeout.into(), function, args)
     }
 
     /// Serves calls of the executor while no call of this client is under way. Waits up to `timeout` for a call, serves it and
@@ -181,7 +174,7 @@ impl Client {
     /// ([`ErrorKind::InvalidArgument`]).
     pub fn attend(&self, timeout: Duration) -> Result<u64> {
         self.origin.check()?;
-        if self.end.is_busy() && !self.late.get() {
+        if self.is_in_a_call() {
             return Err(Error::invalid("a handler cannot attend: its caller waits for it"));
         }
         if let Some(attend) = self.symbol(ATTEND) {
@@ -207,6 +200,11 @@ impl Client {
                 Err(error)
             }
         }
+    }
+
+    /// True in a handler, whose caller waits for it.
+    fn is_in_a_call(&self) -> bool {
+        self.end.is_busy() && !self.late.get()
     }
 
     /// Waits for the answer of a call that timed out.
@@ -279,7 +277,7 @@ impl Peer for Client {
     }
 
     fn round_trip(&self, function: ExecutorAddr, args: &[u8]) -> Result<Vec<u8>> {
-        self.call(function, args)
+        self.call(function, args, None)
     }
 
     fn code_written(&self) {}

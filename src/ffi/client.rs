@@ -171,39 +171,15 @@ pub unsafe extern "C" fn farcall_client_register_handler(
 /// Calls a wrapper function with a copy of the arguments, and waits for its result, which the caller owns. FARCALL_REMOTE is the
 /// function's own error; LLVM's executor cannot report one, and the result is empty then. May be NULL: args.
 ///
+/// Waits for at most timeout_ms milliseconds; 0 is no limit. FARCALL_TIMEOUT if the function has not returned by then: it still runs,
+/// and the next call waits for its end. A handler's call has no limit.
+///
 /// # Safety
 ///
 /// The client must live, the arguments be readable, and result writable.
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn farcall_client_call(
-    client: *const Client,
-    function: u64,
-    args: *const c_void,
-    size: usize,
-    result: *mut Buffer,
-) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(result, "result", Buffer::of(&[])) }?;
-        // SAFETY: the caller vouches for the arguments.
-        let args = unsafe { message(args, size, "arguments") }?;
-        // SAFETY: the caller vouches for the client.
-        let client = unsafe { Client::of(client) }?;
-        place.write(Buffer::of(&client.client.call(ExecutorAddr::new(function), args)?));
-        Ok(())
-    })
-}
-
-/// As farcall_client_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it still
-/// runs, and the next call waits for its end. Not for handlers. May be NULL: args.
-///
-/// # Safety
-///
-/// The client must live, the arguments be readable, and result writable.
-#[unsafe(no_mangle)]
-#[must_use]
-pub unsafe extern "C" fn farcall_client_call_timeout(
     client: *const Client,
     function: u64,
     args: *const c_void,
@@ -218,9 +194,8 @@ pub unsafe extern "C" fn farcall_client_call_timeout(
         let args = unsafe { message(args, size, "arguments") }?;
         // SAFETY: the caller vouches for the client.
         let client = unsafe { Client::of(client) }?;
-        let timeout = Duration::from_millis(timeout_ms);
-        let called = client.client.call_timeout(ExecutorAddr::new(function), args, timeout)?;
-        place.write(Buffer::of(&called));
+        let timeout = (timeout_ms > 0).then_some(Duration::from_millis(timeout_ms));
+        place.write(Buffer::of(&client.client.call(ExecutorAddr::new(function), args, timeout)?));
         Ok(())
     })
 }

@@ -1824,20 +1824,12 @@ farcall_error *FARCALL_NULLABLE farcall_client_register_handler(farcall_client *
 // Calls a wrapper function with a copy of the arguments, and waits for its result, which the caller owns. FARCALL_REMOTE is the
 // function's own error; LLVM's executor cannot report one, and the result is empty then. May be NULL: args.
 //
-// The client must live, the arguments be readable, and result writable.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_client_call(const farcall_client *client,
-    uint64_t function,
-    const void *FARCALL_NULLABLE args,
-    size_t size,
-    farcall_buffer *result);
-
-// As farcall_client_call, for at most timeout_ms milliseconds. FARCALL_TIMEOUT if the function has not returned by then: it still
-// runs, and the next call waits for its end. Not for handlers. May be NULL: args.
+// Waits for at most timeout_ms milliseconds; 0 is no limit. FARCALL_TIMEOUT if the function has not returned by then: it still runs,
+// and the next call waits for its end. A handler's call has no limit.
 //
 // The client must live, the arguments be readable, and result writable.
 FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_client_call_timeout(const farcall_client *client,
+farcall_error *FARCALL_NULLABLE farcall_client_call(const farcall_client *client,
     uint64_t function,
     const void *FARCALL_NULLABLE args,
     size_t size,

@@ -139,7 +139,7 @@ impl Attacked {
             Self::Pipeline { pipeline, function, .. } => {
                 pipeline.submit(*function, args)?.wait_timeout(timeout)
             }
-            Self::Client { client, function, .. } => client.call_timeout(*function, args, timeout),
+            Self::Client { client, function, .. } => client.call(*function, args, timeout),
         }
     }
 
@@ -164,11 +164,14 @@ fn open(client: &Client) -> Result<ExecutorAddr> {
     };
     let instance = named("NativeDylibManager_Instance")?;
     let path = sources::path("random").to_string_lossy().into_owned();
-    let handle =
-        client.call(named("sps_NativeDylibManager_load")?, &sps::to_bytes(&(instance, path)))?;
+    let handle = client.call(
+        named("sps_NativeDylibManager_load")?,
+        &sps::to_bytes(&(instance, path)),
+        None,
+    )?;
     let handle = sps::from_bytes::<Expected<ExecutorAddr>>(&handle)?.into_result()?;
     let wanted = sps::to_bytes(&(instance, handle, vec![("attack".to_owned(), true)]));
-    let found = client.call(named("sps_NativeDylibManager_lookup")?, &wanted)?;
+    let found = client.call(named("sps_NativeDylibManager_lookup")?, &wanted, None)?;
     let found = sps::from_bytes::<Expected<Vec<Option<ExecutorAddr>>>>(&found)?.into_result()?;
     found.first().copied().flatten().ok_or_else(|| Error::other("no function of this name"))
 }

@@ -56,7 +56,7 @@ fn initialize(
     let instance = memory("SimpleNativeMemoryMap_Instance");
     let args = sps::to_bytes(&(instance, 65536_u64));
     // No action runs here, so this works with any dispatcher.
-    let slab = client.call_timeout(memory("sps_SimpleNativeMemoryMap_reserve"), &args, PATIENT);
+    let slab = client.call(memory("sps_SimpleNativeMemoryMap_reserve"), &args, PATIENT);
     let slab = sps::from_bytes::<Expected<ExecutorAddr>>(&slab.expect("an answer"));
     let slab = slab.and_then(Expected::into_result).expect("a slab");
     let action = wait_for_another_reply as *const ();
@@ -66,7 +66,7 @@ fn initialize(
     let pairs = vec![((action, Bytes(Vec::new())), none)];
     let args = sps::to_bytes(&(instance, vec![segment], pairs));
     let initialize = memory("sps_SimpleNativeMemoryMap_initialize");
-    let outcome = client.call_timeout(initialize, &args, deadline);
+    let outcome = client.call(initialize, &args, deadline);
     (session, outcome)
 }
 

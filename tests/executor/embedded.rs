@@ -43,16 +43,17 @@ fn a_client_calls_the_session_and_is_called() {
         let client = Client::connect(Connection::socket(one)?)?;
         client.register_handler(5, |client, args, result| {
             let echo = client.symbol("echo").ok_or("not offered")?;
-            *result = client.call(echo, args).map_err(|error| error.to_string())?;
+            *result = client.call(echo, args, None).map_err(|error| error.to_string())?;
             result.push(b'!');
             Ok(())
         });
         let asks = client.symbol("asks").expect("offered");
-        assert_eq!(client.call(asks, b"hello")?, b"hello!");
+        assert_eq!(client.call(asks, b"hello", None)?, b"hello!");
         let fails = client.symbol("fails").expect("offered");
-        assert_eq!(client.call(fails, b"").expect_err("out of band").to_string(), "no");
+        assert_eq!(client.call(fails, b"", None).expect_err("out of band").to_string(), "no");
         let info = client.symbol("farcall_process_info").expect("offered");
-        let (triple, page, _): (String, u64, String) = sps::from_bytes(&client.call(info, &[])?)?;
+        let (triple, page, _): (String, u64, String) =
+            sps::from_bytes(&client.call(info, &[], None)?)?;
         assert_eq!((triple.as_str(), page), (client.triple(), 4096));
         Result::Ok(())
     });
@@ -80,19 +81,19 @@ fn a_lane_carries_calls_both_ways() {
     client.register_handler(5, |client, args, result| {
         let asks = client.symbol("asks").ok_or("not offered")?;
         *result = match args.split_first() {
-            Some((_, rest)) => client.call(asks, rest).map_err(|error| error.to_string())?,
+            Some((_, rest)) => client.call(asks, rest, None).map_err(|error| error.to_string())?,
             None => Vec::new(),
         };
         result.push(7);
         Ok(())
     });
     let asks = client.symbol("asks").expect("offered");
-    assert_eq!(client.call(asks, &[0; 20]).expect("nested"), [7; 21]);
+    assert_eq!(client.call(asks, &[0; 20], None).expect("nested"), [7; 21]);
     let echo = client.symbol("echo").expect("offered");
     let large = vec![3; 3 << 20];
-    assert!(client.call(echo, &large).expect("a result") == large);
+    assert!(client.call(echo, &large, None).expect("a result") == large);
     let fails = client.symbol("fails").expect("offered");
-    let error = client.call(fails, &[]).expect_err("out of band");
+    let error = client.call(fails, &[], None).expect_err("out of band");
     assert!(error.kind() == ErrorKind::Remote && error.to_string() == "no", "{error:?}");
     drop(client);
     assert_eq!(end.recv_timeout(LONG).expect("an end"), Ok(()), "the client hung up");
@@ -110,21 +111,21 @@ fn a_call_with_a_timeout_waits_for_a_call_that_timed_out() {
         let [slow, echo] = ["pauses_and_asks", "echo"].map(|name| client.symbol(name).expect(name));
         // The handler runs while the client waits for the late answer, and calls in turn.
         client.register_handler(5, move |client, args, result| {
-            let nested = client.call_timeout(echo, args, LONG).expect_err("a handler");
+            let nested = client.call(echo, args, LONG).expect_err("a handler");
             assert_eq!(nested.kind(), ErrorKind::InvalidArgument, "{nested}");
-            *result = client.call(echo, args)?;
+            *result = client.call(echo, args, None)?;
             Ok(())
         });
         for _ in 0..2 {
-            let late = client.call_timeout(slow, b"late", Duration::from_millis(10));
+            let late = client.call(slow, b"late", Duration::from_millis(10));
             assert_eq!(late.expect_err("it pauses").kind(), ErrorKind::Timeout);
-            assert_eq!(client.call_timeout(echo, b"next", LONG).expect("an answer"), b"next");
+            assert_eq!(client.call(echo, b"next", LONG).expect("an answer"), b"next");
         }
-        let late = client.call_timeout(slow, b"late", Duration::from_millis(10));
+        let late = client.call(slow, b"late", Duration::from_millis(10));
         assert_eq!(late.expect_err("it pauses").kind(), ErrorKind::Timeout);
-        let early = client.call_timeout(echo, b"next", Duration::from_millis(10));
+        let early = client.call(echo, b"next", Duration::from_millis(10));
         assert_eq!(early.expect_err("it pauses").kind(), ErrorKind::Timeout);
-        assert_eq!(client.call(echo, b"last").expect("an answer"), b"last");
+        assert_eq!(client.call(echo, b"last", None).expect("an answer"), b"last");
     }
 }
 
@@ -141,7 +142,7 @@ fn calls_of_a_session_at_rest_go_out_with_the_next_call() {
     assert!(receiver.try_recv().is_err());
     let echo = client.symbol("echo").expect("offered");
     while receiver.try_recv().is_err() {
-        client.call(echo, b"x").expect("a result");
+        client.call(echo, b"x", None).expect("a result");
     }
 }
 
@@ -163,7 +164,7 @@ fn an_attending_thread_serves_calls_of_a_session_at_rest() {
             let refused = client.attend(LONG).expect_err("its caller waits");
             assert!(refused.kind() == ErrorKind::InvalidArgument, "{refused:?}");
             let echo = client.symbol("echo").ok_or("not offered")?;
-            *result = client.call(echo, args).map_err(|error| error.to_string())?;
+            *result = client.call(echo, args, None).map_err(|error| error.to_string())?;
             Ok(())
         });
         assert_eq!(client.attend(Duration::from_millis(2)).expect("open"), 0, "nobody calls");
@@ -184,7 +185,7 @@ fn an_attending_thread_serves_calls_of_a_session_at_rest() {
         calls.join().expect("no panic");
         assert_eq!(served, 100);
         let echo = client.symbol("echo").expect("offered");
-        assert_eq!(client.call(echo, b"goes on").expect("a result"), b"goes on");
+        assert_eq!(client.call(echo, b"goes on", None).expect("a result"), b"goes on");
 
         // The session ends with the wait.
         let ender = session.clone();
@@ -212,7 +213,7 @@ fn a_client_handlers_panic_is_an_error_with_its_words() {
     });
     let echo = client.symbol("echo").expect("offered");
     let why = loop {
-        client.call(echo, b"x").expect("a result");
+        client.call(echo, b"x", None).expect("a result");
         if let Ok(why) = receiver.try_recv() {
             break why;
         }
@@ -234,7 +235,7 @@ fn a_lane_ends_inside_and_outside_of_a_call() {
         if !inside {
             session.shutdown(|| {});
         }
-        let error = client.call(function, &[]).expect_err("it ends");
+        let error = client.call(function, &[], None).expect_err("it ends");
         assert!(error.is_disconnected(), "{error:?}");
         // Outside, one comes if the call does before the end is seen.
         assert!(error.to_string().contains("ended the session") || !inside, "{error}");
@@ -269,14 +270,14 @@ fn calls_nest_deeper_than_the_pool_is_wide() {
     client.register_handler(5, |client, args, result| {
         let asks = client.symbol("asks").ok_or("not offered")?;
         *result = match args.split_first() {
-            Some((_, rest)) => client.call(asks, rest).map_err(|error| error.to_string())?,
+            Some((_, rest)) => client.call(asks, rest, None).map_err(|error| error.to_string())?,
             None => Vec::new(),
         };
         result.push(1);
         Ok(())
     });
     let asks = client.symbol("asks").expect("offered");
-    assert_eq!(client.call(asks, &[0; 30]).expect("a result"), [1; 31]);
+    assert_eq!(client.call(asks, &[0; 30], None).expect("a result"), [1; 31]);
 }
 
 #[test]
@@ -290,7 +291,7 @@ fn memory_of_a_session_is_released_at_its_shutdown() {
     let reserve = client.symbol("orc_rt_ci_sps_SimpleNativeMemoryMap_reserve").expect("offered");
     let args = sps::to_bytes(&(instance, 1_u64 << 20));
     let slab: Expected<ExecutorAddr> =
-        sps::from_bytes(&client.call(reserve, &args).expect("a result")).expect("decodes");
+        sps::from_bytes(&client.call(reserve, &args, None).expect("a result")).expect("decodes");
     let slab = slab.0.expect("a slab");
     let is_mapped = || {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");

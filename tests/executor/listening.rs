@@ -165,13 +165,13 @@ fn output_of_linked_code_is_no_part_of_the_stream() {
     let call = |function: &str, arg: i32| {
         let [instance, open, resolve] = ["Instance", "open_wrapper", "resolve_wrapper"]
             .map(|name| symbol(&format!("__llvm_orc_SimpleExecutorDylibManager_{name}")));
-        let handle = client.call(open, &words(&[instance.get(), 0, 0])).expect("a handle");
+        let handle = client.call(open, &words(&[instance.get(), 0, 0]), None).expect("a handle");
         let mut args = words(&[word(&handle, 1), 1, function.len() as u64]);
         args.extend(function.bytes().chain([1]));
-        let found = client.call(resolve, &args).expect("an address");
+        let found = client.call(resolve, &args, None).expect("an address");
         let run = symbol("__llvm_orc_bootstrap_run_as_int_function_wrapper");
         let args = sps::to_bytes(&(ExecutorAddr::new(word(&found, 10)), arg));
-        sps::from_bytes::<i32>(&client.call(run, &args).expect("a result")).expect("a number")
+        sps::from_bytes::<i32>(&client.call(run, &args, None).expect("a result")).expect("a number")
     };
     assert_eq!(call("putchar", 66), 66);
     assert_eq!(call("getchar", 0), -1, "there is nothing to read");

@@ -246,14 +246,15 @@ fn words_come_and_go(client: &Client) {
     let symbol = |name: &str| client.symbol(name).expect("offered");
     let reserve = symbol("orc_rt_ci_sps_SimpleNativeMemoryMap_reserve");
     let instance = symbol("farcall_session_instance");
-    let slab = client.call(reserve, &sps::to_bytes(&(instance, 65536_u64))).expect("a result");
+    let slab =
+        client.call(reserve, &sps::to_bytes(&(instance, 65536_u64)), None).expect("a result");
     let slab: sps::Expected<ExecutorAddr> = sps::from_bytes(&slab).expect("decodes");
     assert!(!slab.0.expect("a slab").is_null());
     let read = symbol("orc_rt_ci_sps_mem_read_uint64s");
     let null = sps::to_bytes(&(vec![ExecutorAddr::NULL],));
-    let error = client.call(read, &null).expect_err("nothing is at null");
+    let error = client.call(read, &null, None).expect_err("nothing is at null");
     assert!(error.kind() == ErrorKind::Remote && !error.to_string().is_empty(), "{error}");
-    let none = client.call(read, &words(&[0])).expect("goes on");
+    let none = client.call(read, &words(&[0]), None).expect("goes on");
     assert_eq!(none, words(&[0]));
     let (memory, access) = (client.native_memory(), client.memory_access());
     let slab = memory.reserve(65536).expect("a slab");
@@ -320,8 +321,8 @@ fn a_client_over_a_named_segment_and_its_end() {
     let (mut child, client) = start("killed");
     words_come_and_go(&client);
     let exit = client.symbol("farcall_process_exit").expect("offered");
-    let error = client.call(exit, &9_u32.to_le_bytes()).expect_err("it has ended");
+    let error = client.call(exit, &9_u32.to_le_bytes(), None).expect_err("it has ended");
     assert!(error.is_disconnected() && error.kind() != ErrorKind::Violation, "{error:?}");
-    assert!(client.call(exit, &[]).expect_err("it has ended").is_disconnected());
+    assert!(client.call(exit, &[], None).expect_err("it has ended").is_disconnected());
     assert_eq!(child.wait().expect("it ends").code(), Some(9));
 }

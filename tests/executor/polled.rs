@@ -54,14 +54,14 @@ fn load(client: &Client, code: &[u8]) -> ExecutorAddr {
     };
     let instance = symbol("Instance").get();
     let slab = words(&[instance, 65536]);
-    let slab = client.call(symbol("reserve_wrapper"), &slab).expect("a slab");
+    let slab = client.call(symbol("reserve_wrapper"), &slab, None).expect("a slab");
     let address = word(&slab, 1);
     let mut request = words(&[instance, 1]);
     request.push(1 | 4);
     request.extend(words(&[address, 4096, code.len() as u64]));
     request.extend(code);
     request.extend(words(&[0]));
-    client.call(symbol("initialize_wrapper"), &request).expect("loaded");
+    client.call(symbol("initialize_wrapper"), &request, None).expect("loaded");
     ExecutorAddr::new(address)
 }
 
@@ -75,15 +75,15 @@ fn call_all(client: &Client) {
     let back = load(client, &calls_back(context, dispatch));
     client.register_handler(0x77, move |client, args, result| {
         // The host serves while a function of its own waits.
-        let inner = client.call(answer, &[]).map_err(|error| error.to_string())?;
+        let inner = client.call(answer, &[], None).map_err(|error| error.to_string())?;
         result.extend_from_slice(&inner);
         result.extend_from_slice(args);
         Ok(())
     });
     for round in 0..300 {
-        assert_eq!(client.call(answer, &[]).expect("a result"), words(&[42]));
+        assert_eq!(client.call(answer, &[], None).expect("a result"), words(&[42]));
         let args = vec![3; round * 7];
-        let result = client.call(back, &args).expect("a result");
+        let result = client.call(back, &args, None).expect("a result");
         assert!(result[..8] == words(&[42]) && result[8..] == args);
         if round % 100 == 99 {
             // The host goes to sleep.
@@ -91,7 +91,7 @@ fn call_all(client: &Client) {
         }
     }
     let large = vec![5; 3 << 20];
-    assert!(client.call(back, &large).expect("a result")[8..] == large);
+    assert!(client.call(back, &large, None).expect("a result")[8..] == large);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_host_that_is_gone_is_disconnected() {
         let client = Client::connect(ours).expect("a setup");
         let info = client.symbol("farcall_process_info").expect("offered");
         // Until polling has ended.
-        let error = std::iter::repeat_with(|| client.call(info, &[])).find_map(Result::err);
+        let error = std::iter::repeat_with(|| client.call(info, &[], None)).find_map(Result::err);
         let error = error.expect("without end");
         assert!(error.is_disconnected() && error.kind() != ErrorKind::Violation, "{error}");
     });
@@ -211,7 +211,7 @@ fn lingering_has_an_end_too() {
         let client = Client::connect(ours).expect("a setup");
         let info = client.symbol("farcall_process_info").expect("offered");
         for _ in 0..1000 {
-            client.call(info, &[]).expect("a result");
+            client.call(info, &[], None).expect("a result");
         }
     });
     let mut polled = Polled::new(connection(theirs.into(), true)).expect("a setup");

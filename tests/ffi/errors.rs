@@ -222,7 +222,7 @@ fn linked_code_is_called_with_the_session() {
     });
     let ask = ExecutorAddr::new((ask as *const ()).expose_provenance() as u64);
     for args in [&b""[..], b"abc", b"abcdefghijkl"] {
-        let answer = client.call(ask, args).expect("an answer");
+        let answer = client.call(ask, args, None).expect("an answer");
         assert!(answer.iter().eq(args.iter().rev()), "{args:?}");
     }
     drop(client);

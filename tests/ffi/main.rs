@@ -128,7 +128,7 @@ fn control(connection: Connection) {
     });
     let call = |name: &str, args: &[u8]| {
         let function = client.symbol(name).unwrap_or_else(|| panic!("{name} is not offered"));
-        client.call(function, args)
+        client.call(function, args, None)
     };
     for size in [0, 1, 8, 9, 100_000] {
         let sum = call("sum", &vec![2; size]).expect("a sum");
@@ -155,7 +155,7 @@ fn control(connection: Connection) {
     let everything = client.symbol("everything").expect("a variable");
     let read = client.symbol("orc_rt_ci_sps_mem_read_uint32s").expect("offered");
     let args = farcall::sps::to_bytes(&(vec![everything],));
-    let words = client.call(read, &args).expect("words");
+    let words = client.call(read, &args, None).expect("words");
     assert_eq!(farcall::sps::from_bytes::<Vec<u32>>(&words).expect("words"), [42]);
 }
 
@@ -219,11 +219,11 @@ fn control_polled(connection: Connection) -> usize {
     let mut calls = 0;
     for size in [0, 1, 8, 9, 100_000] {
         let bytes: Vec<u8> = (0..size).map(|at: u32| at.to_le_bytes()[0]).collect();
-        let reversed = client.call(symbol("reverse"), &bytes).expect("bytes");
+        let reversed = client.call(symbol("reverse"), &bytes, None).expect("bytes");
         assert!(reversed.iter().eq(bytes.iter().rev()), "{size} bytes");
         calls += 1;
     }
-    let error = client.call(symbol("refuse"), &[1; 50]).expect_err("an error");
+    let error = client.call(symbol("refuse"), &[1; 50], None).expect_err("an error");
     assert!(
         error.kind() == ErrorKind::Remote && error.to_string().contains("not today"),
         "{error}"

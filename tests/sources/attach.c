@@ -71,7 +71,7 @@ static farcall_buffer on_client_tag(farcall_client *client, uint64_t tag, farcal
     FAILS(farcall_client_close(client), FARCALL_INVALID);
     FAILS(farcall_client_attend(client, 1, NULL), FARCALL_INVALID);
     farcall_buffer result;
-    MUST(farcall_client_call(client, seen->address, farcall_buffer_const_data(&args), 8, &result));
+    MUST(farcall_client_call(client, seen->address, farcall_buffer_const_data(&args), 8, 0, &result));
     farcall_buffer_dispose(&args);
     if (!seen->fails)
         return result;
@@ -112,7 +112,7 @@ static void on_client_answer(farcall_session *session, farcall_buffer result, vo
 
 static uint64_t client_call(farcall_client *client, uint64_t function, uint64_t argument) {
     farcall_buffer result;
-    MUST(farcall_client_call(client, function, &argument, sizeof argument, &result));
+    MUST(farcall_client_call(client, function, &argument, sizeof argument, 0, &result));
     CHECK(farcall_buffer_size(&result) == sizeof argument);
     memcpy(&argument, farcall_buffer_const_data(&result), sizeof argument);
     farcall_buffer_dispose(&result);
@@ -163,17 +163,17 @@ int main(void) {
         /* Back, and there again. */
         farcall_buffer result;
         uint64_t number = 4;
-        FAILS(farcall_client_call(client, function, &number, sizeof number, &result), FARCALL_REMOTE);
+        FAILS(farcall_client_call(client, function, &number, sizeof number, 0, &result), FARCALL_REMOTE);
         MUST(farcall_client_register_handler(client, 77, on_client_tag, &seen));
         CHECK(client_call(client, function, 4) == 8 && seen.calls == 1);
         seen.fails = true;
-        farcall_error *error = farcall_client_call(client, function, &number, sizeof number, &result);
+        farcall_error *error = farcall_client_call(client, function, &number, sizeof number, 0, &result);
         CHECK(strstr(farcall_error_message(error), "not now") != NULL);
         FAILS(error, FARCALL_REMOTE);
         seen.fails = false;
 
-        FAILS(farcall_client_call_timeout(client, slow, &number, sizeof number, 20, &result), FARCALL_TIMEOUT);
-        MUST(farcall_client_call_timeout(client, slow, &number, sizeof number, 20000, &result));
+        FAILS(farcall_client_call(client, slow, &number, sizeof number, 20, &result), FARCALL_TIMEOUT);
+        MUST(farcall_client_call(client, slow, &number, sizeof number, 20000, &result));
         farcall_buffer_dispose(&result);
 
         /* The session calls by itself. */

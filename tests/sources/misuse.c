@@ -544,8 +544,7 @@ static void clients(void) {
     farcall_buffer result = farcall_buffer_empty(), *result_place = OUT(result);
     size_t size;
     const void *args = message(&size);
-    note(farcall_client_call(none, number(), args, size, result_place));
-    note(farcall_client_call_timeout(none, number(), args, size, number() & 63, result_place));
+    note(farcall_client_call(none, number(), args, size, number() & 63, result_place));
     note(farcall_client_attend(none, number() & 63, found_place));
     note(farcall_client_close(none));
 }

@@ -147,7 +147,7 @@ impl<'a> CallOptions<'a> {
     }
 
     pub(in crate::controller) fn deadline(&self) -> Deadline {
-        self.timeout.map_or(Deadline::SESSION_END, Deadline::after)
+        self.timeout.into()
     }
 }
 

@@ -60,7 +60,7 @@ fn talk(client: &Client) -> Result<()> {
     let info = client.symbol("farcall_process_info").expect("offered");
     client.register_handler(HANDLER, move |client, args, result| {
         point("in a handler");
-        client.call(info, &[]).map_err(|error| error.to_string())?;
+        client.call(info, &[], None).map_err(|error| error.to_string())?;
         point("in a handler, behind a nested call");
         result.extend_from_slice(args);
         Ok(())
@@ -69,7 +69,7 @@ fn talk(client: &Client) -> Result<()> {
         result.extend_from_slice(args);
         Ok(())
     });
-    client.call(info, &[])?;
+    client.call(info, &[], None)?;
     point("behind a call");
     let memory = client.native_memory();
     let slab = memory.reserve(SLAB_BYTES)?;
@@ -86,19 +86,19 @@ fn talk(client: &Client) -> Result<()> {
     let answer = initialize(0, ANSWER)?;
     point("behind an initialize");
     let back = initialize(1, &calls_back(context, dispatch))?;
-    client.call(back, b"more than fits in place")?;
+    client.call(back, b"more than fits in place", None)?;
     point("behind a nested call");
     if let Some(asks) = client.symbol("asks") {
-        client.call(asks, &[1; 9000])?;
+        client.call(asks, &[1; 9000], None)?;
         point("behind a nested call of the host's function");
     }
-    client.call(answer, &vec![5; 300_000])?;
+    client.call(answer, &vec![5; 300_000], None)?;
     point("behind a large call");
     while std::env::var(super::POINT).is_ok_and(|place| place == GOING) {
         static ONCE: std::sync::Once = std::sync::Once::new();
         ONCE.call_once(|| eprintln!("{}{GOING}", super::MARK));
-        client.call(info, &[])?;
-        client.call(answer, &[7; 700])?;
+        client.call(info, &[], None)?;
+        client.call(answer, &[7; 700], None)?;
     }
     memory.deinitialize(&[answer, back])?;
     point("behind a deinitializeMultiple");

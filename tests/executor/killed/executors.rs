@@ -183,7 +183,7 @@ pub(super) fn converse(
         let handled = Rc::new(Cell::new(0));
         if say(&client, &mut seen, deed, &handled).is_err() {
             // It stays so, at once.
-            let gone = client.call(ExecutorAddr::new(1), &[]).expect_err("nobody is there");
+            let gone = client.call(ExecutorAddr::new(1), &[], None).expect_err("nobody is there");
             assert!(gone.is_disconnected() && gone.kind() != ErrorKind::Violation, "{gone:?}");
         }
     }
@@ -215,18 +215,20 @@ fn say(client: &Client, seen: &mut Seen, deed: Deed, handled: &Rc<Cell<usize>>) 
     let (dies, seen_by_handler) = (deed == Deed::NestedCall, Rc::clone(handled));
     client.register_handler(HANDLER, move |client, args, result| {
         seen_by_handler.set(seen_by_handler.get() + 1);
-        let inner = client.call(if dies { kills } else { answer }, &[]);
+        let inner = client.call(if dies { kills } else { answer }, &[], None);
         result.extend_from_slice(&inner.map_err(|error| error.to_string())?);
         result.extend_from_slice(args);
         Ok(())
     });
     let called = if deed == Deed::Call { kills } else { answer };
-    seen.see("a call", client.call(called, b"x"))?;
+    seen.see("a call", client.call(called, b"x", None))?;
     let called = if deed == Deed::BehindCallBack { back_and_kills } else { back };
-    let nested = seen.see("a nested call", client.call(called, b"more than fits in place"))?;
+    let nested =
+        seen.see("a nested call", client.call(called, b"more than fits in place", None))?;
     assert_eq!((nested.len(), handled.get()), (8 + 23, 1));
     if let Some(asks) = client.symbol("asks") {
-        let nested = seen.see("a call of the host's function", client.call(asks, &[1; 9000]))?;
+        let nested =
+            seen.see("a call of the host's function", client.call(asks, &[1; 9000], None))?;
         assert_eq!((nested.len(), handled.get()), (9008, 2), "each was handled once");
     }
     initialize_and_undo(client, seen, deed, [at(10), at(11), at(12)], [answer, kills])?;
@@ -345,12 +347,12 @@ fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
     points.dies(&kind_name, "between two calls", |what| {
         let (victim, client) = connect(kind, way);
         let answer = load(&client, ANSWER);
-        client.call(answer, &[]).expect("it lives");
+        client.call(answer, &[], None).expect("it lives");
         std::thread::sleep(Duration::from_millis(2));
         victim.kill();
         victim.wait();
-        is_gone(client.call(answer, &[]), what);
-        is_gone(client.call(answer, &[]), what);
+        is_gone(client.call(answer, &[], None), what);
+        is_gone(client.call(answer, &[], None), what);
         victim.was_killed(what);
     });
     points.dies(&kind_name, "the controller has hung up, or is about to", |what| {
@@ -369,7 +371,7 @@ fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
                     std::thread::sleep(Duration::from_millis(milliseconds));
                     victim.kill();
                 });
-                is_gone(client.call(pause, &[1; 100]), what);
+                is_gone(client.call(pause, &[1; 100], None), what);
             });
             victim.was_killed(what);
         });
@@ -388,10 +390,10 @@ fn at_rest(points: &mut Points, name: &str, kind: Kind, way: Way) {
     points.dies(&kind_name, "a call timed out", |what| {
         let (victim, client) = connect(kind, way);
         let pause = load(&client, PAUSE);
-        let late = client.call_timeout(pause, &[], Duration::from_millis(1));
+        let late = client.call(pause, &[], Duration::from_millis(1));
         assert!(late.expect_err("it pauses").kind() == ErrorKind::Timeout, "{what}");
         victim.kill();
-        is_gone(client.call(pause, &[]), what);
+        is_gone(client.call(pause, &[], None), what);
         victim.was_killed(what);
     });
 }
@@ -421,7 +423,7 @@ fn at_moments(points: &mut Points, name: &str, kind: Kind, way: Way) {
                 });
                 let ended = (0..).find_map(|size| {
                     started.set(started.get() + 1);
-                    client.call(back, &vec![3; size * 13 % 500]).err()
+                    client.call(back, &vec![3; size * 13 % 500], None).err()
                 });
                 let error = ended.expect("without end");
                 assert!(

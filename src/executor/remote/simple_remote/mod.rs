@@ -54,7 +54,7 @@ const DRAIN: Duration = Duration::from_millis(if cfg!(test) { 300 } else { 5000 
 /// session.attach(SimpleRemote::socket(theirs)?)?;
 /// let client = Client::connect(Connection::socket(ours)?)?;
 /// let shout = client.symbol("shout").expect("the session offers it");
-/// assert_eq!(client.call(shout, b"hello")?, b"HELLO");
+/// assert_eq!(client.call(shout, b"hello", None)?, b"HELLO");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
