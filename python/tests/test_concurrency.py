@@ -330,3 +330,9 @@ def test_random_calls_from_eight_threads(library):
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
+
+
+def test_an_executor_has_one_process_to_256():
+    for processes in (0, 257):
+        with pytest.raises(ValueError, match=f"an executor of {processes} processes: it has 1 to 256"):
+            farcall.Executor(processes=processes)

@@ -271,8 +271,9 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets the number of processes with the same contents; 1 by default. Each of several runs one call at a time, and a call waits for a
-    /// free one; see [`Executor`](super::Executor). A restart policy counts for each of them.
+    /// Sets the number of processes with the same contents: 1 to [`PROCESSES_MAX`](crate::limits::PROCESSES_MAX), and 1 by default. Each
+    /// of several runs one call at a time, and a call waits for a free one; see [`Executor`](super::Executor). A restart policy counts for
+    /// each of them.
     #[must_use]
     pub fn processes(mut self, processes: usize) -> Self {
         self.processes = Some(processes);

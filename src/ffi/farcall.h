@@ -423,7 +423,7 @@ typedef struct {
     const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;
     // What happens after a death.
     farcall_restart_policy restart;
-    // The number of processes; 0 is 1. Each of several runs one call at a time.
+    // The number of processes, at most 256; 0 is 1. Each of several runs one call at a time.
     size_t processes;
     // What the executor may not do, and how much it may use.
     farcall_confinement confinement;

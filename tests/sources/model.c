@@ -257,9 +257,14 @@ static void *call_busy(void *argument) {
 
 static void pools(void) {
     farcall_executor_options with = options();
+    with.processes = 257;
+    farcall_executor *executor = NULL;
+    farcall_error *many = farcall_executor_start(&with, &executor);
+    CHECK(strstr(farcall_error_message(many), "257 processes: it has 1 to 256") != NULL);
+    FAILS(many, FARCALL_INVALID);
     with.processes = 3;
     with.restart.restarts = true;
-    farcall_executor *executor = start(&with);
+    executor = start(&with);
     farcall_library *library = linked(executor, "main", first_object);
     size_t count = 0, running = 0;
     int32_t pids[3] = {0};

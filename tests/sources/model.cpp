@@ -112,6 +112,9 @@ static void watches() {
 }
 
 static void pools() {
+    auto many = FAILED(farcall::executor_builder().this_program().processes(257).start());
+    CHECK(many.code() == FARCALL_INVALID);
+    CHECK(std::string(many.what()).find("257 processes: it has 1 to 256") != std::string::npos);
     auto executor = MUST(farcall::executor_builder()
                              .this_program()
                              .processes(3)

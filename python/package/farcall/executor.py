@@ -33,7 +33,8 @@ class Executor(_farcall.Executor):
     option            what it is
     ================= ================================================================================
     ``processes``     1: all threads call in one process at the same time. More: each process runs one call
-                      at a time, so a crash costs one call; a call takes a free process, or waits for one
+                      at a time, so a crash costs one call; a call takes a free process, or waits for one. At
+                      most 256
     ``sandbox``       None: all that the user may do. "isolated": no file is written, no connection made.
                       "strict": only the system calls that calls need
     ``memory``        the most private memory of a process, in bytes or as "256M"

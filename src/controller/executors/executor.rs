@@ -10,6 +10,7 @@ use crate::controller::executor_builder::{ExecutorBuilder, SpawnedProcess};
 use crate::controller::region::Region;
 use crate::controller::session::Process;
 use crate::error::{Error, Result};
+use crate::limits::PROCESSES_MAX;
 use crate::sys::process::forked::Forked;
 
 /// Runs code in another process. [`ExecutorBuilder`] starts it, with the properties that the host chooses:
@@ -114,18 +115,18 @@ impl ExecutorBuilder {
     /// # Errors
     ///
     /// When no program is found, or a name to [publish](ExecutorBuilder::publish) cannot be shown. When the number of
-    /// [processes](ExecutorBuilder::processes) is 0, or the kernel refuses a resource. Nothing is left behind then.
-    /// [`Spawned::connect`] reports that the program itself cannot be started.
+    /// [processes](ExecutorBuilder::processes) is 0 or over [`PROCESSES_MAX`], or the kernel refuses a resource. Nothing is left
+    /// behind then. [`Spawned::connect`] reports that the program itself cannot be started.
     pub fn spawn(&self) -> Result<Spawned> {
         let builder = match self.restart_policy().is_never {
             true => self.clone(),
             false => self.with_environment(),
         };
         let count = builder.process_count();
-        if count == 0 {
-            return Err(Error::invalid(
-                "an executor without processes; ExecutorBuilder::processes takes 1 or more",
-            ));
+        if !(1..=PROCESSES_MAX).contains(&count) {
+            return Err(Error::invalid(format!(
+                "an executor of {count} processes: it has 1 to {PROCESSES_MAX}; start several executors for more"
+            )));
         }
         let processes = (0..count).map(|_| builder.spawn_process()).collect::<Result<_>>()?;
         Ok(Spawned { builder, processes })

@@ -82,7 +82,7 @@ pub struct ExecutorOptions {
     pub environment: *const *const c_char,
     /// What happens after a death.
     pub restart: RestartPolicy,
-    /// The number of processes; 0 is 1. Each of several runs one call at a time.
+    /// The number of processes, at most 256; 0 is 1. Each of several runs one call at a time.
     pub processes: usize,
     /// What the executor may not do, and how much it may use.
     pub confinement: Confinement,

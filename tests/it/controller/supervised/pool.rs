@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use farcall::controller::region::{Access, Region, RegionHeap};
 use farcall::controller::{CallOptions, Executor, Library, OnDeadline, Process, RestartPolicy};
+use farcall::limits::PROCESSES_MAX;
 use farcall::{Error, ErrorKind, ExecutorAddr};
 
 use super::{KINDS, is_death, object};
@@ -173,9 +174,22 @@ fn an_executor_that_may_not_start_again_is_left_out() {
         let error = crash.call((11,)).expect_err("none is left");
         assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
     }
-    let none = launch::builder().processes(0).restart(RestartPolicy::new()).start();
-    assert_eq!(none.expect_err("no executors").kind(), ErrorKind::InvalidArgument);
     drop(pool);
+}
+
+#[test]
+fn an_executor_has_one_process_to_256() {
+    for processes in [0, PROCESSES_MAX + 1, usize::MAX] {
+        let refused = launch::builder().processes(processes).restart(RestartPolicy::new()).start();
+        let error = refused.expect_err("it has no such number");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let words = format!("an executor of {processes} processes: it has 1 to 256");
+        assert!(error.to_string().starts_with(&words), "{error}");
+    }
+    // The number is right, and the empty name is refused.
+    let error = launch::builder().processes(PROCESSES_MAX).publish("").start();
+    let error = error.expect_err("no name").to_string();
+    assert!(!error.contains("processes"), "{error}");
 }
 
 #[test]
