@@ -43,7 +43,11 @@ impl Deadline {
 
     /// The earlier of this deadline and `timeout` from now.
     pub fn or_after(self, timeout: Duration) -> Self {
-        let other = Self::after(timeout);
+        self.earlier(Self::after(timeout))
+    }
+
+    /// The earlier of two deadlines.
+    pub fn earlier(self, other: Self) -> Self {
         match (self.0, other.0) {
             (Some(one), Some(two)) => Self(Some(one.min(two))),
             (one, two) => Self(one.or(two)),

@@ -49,6 +49,10 @@ pub const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 /// `ExecutorBuilder::start_timeout` sets another.
 pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long `farcall-executor tcp:listen=` waits for a controller, unless its argument `wait-seconds` says otherwise. A user may have to
+/// log in to the controller's machine meanwhile.
+pub const LISTEN_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// The time in which an executor must end after its session, before it is killed.
 pub const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the kernel may write the core of an executor that has crashed, before the controller kills it.

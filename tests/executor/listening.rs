@@ -138,6 +138,45 @@ fn a_token_comes_from_a_file() {
 }
 
 #[test]
+fn an_executor_without_a_controller_ends_and_says_so() {
+    let waits = |token: Option<&str>, seconds: &str| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["tcp:listen=0", seconds]).env_remove(VARIABLE);
+        command.envs(token.map(|token| (VARIABLE, token)));
+        command
+    };
+    for (token, who) in [(None, "no controller has"), (Some(TOKEN), "no controller with the token")]
+    {
+        let (begun, mut command) = (Instant::now(), waits(token, "wait-seconds=1"));
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("an executor");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let place = lines.next().expect("a line").expect("text");
+        // With a token, a client that says nothing does not make the time longer.
+        let _silent = token.map(|_| TcpStream::connect(&place["listening at ".len()..]));
+        let complaint = lines.map(|line| line.expect("text")).collect::<Vec<_>>().join("\n");
+        assert_eq!(child.wait().expect("it ends").code(), Some(125), "{complaint}");
+        for words in [who, "in 1 s", "wait-seconds=N", "tcp:listen=0"] {
+            assert!(complaint.contains(words), "{complaint}");
+        }
+        assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+    for number in ["0", "-1", "soon", "0.5"] {
+        let output = waits(None, &format!("wait-seconds={number}")).output().expect("an executor");
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(complaint.contains("say a whole number, 1 or more"), "{complaint}");
+        assert_eq!(output.status.code(), Some(125));
+    }
+    // The time is for the connection, not for the session.
+    let (child, place) = listen(&mut waits(None, "wait-seconds=1"));
+    let socket = TcpStream::connect(&place).expect("a socket");
+    let client = Client::connect(Connection::socket(socket).expect("a stream")).expect("a setup");
+    std::thread::sleep(Duration::from_millis(1500));
+    words_come_and_go(&client);
+    drop(client);
+    ends_in_order(child);
+}
+
+#[test]
 fn a_client_behind_a_command() {
     // As `ssh` would, with a stage in between.
     let mut command = Command::new("sh");

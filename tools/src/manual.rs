@@ -30,11 +30,12 @@ const FORMS: [(&str, &str); 6] = [
     ),
     ("tcp:connect=HOST:PORT", "Serve a controller that listens there. Nothing is encrypted"),
     (
-        "tcp:listen=:PORT [token-file=PATH]",
-        "Serve one TCP connection to this port of this machine. Every user of this machine can connect, unless there is a token",
+        "tcp:listen=:PORT [token-file=PATH] [wait-seconds=N]",
+        "Serve one TCP connection to this port of this machine. Every user of this machine can connect, unless there is a token. Ends \
+         with the status 125 if no controller has connected in that time, 600 seconds by default",
     ),
     (
-        "tcp:listen=HOST:PORT token-file=PATH",
+        "tcp:listen=HOST:PORT token-file=PATH [wait-seconds=N]",
         "Serve one TCP connection to an address that other machines can reach. A client must send the token of the file, or of the \
          environment variable FARCALL_TOKEN, within 5 seconds. Nothing is encrypted",
     ),

@@ -8,9 +8,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crate::deadline::Deadline;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sys::io::watch::Watch;
-use crate::transport::opening::{Channel, accepted, addresses, both_ways};
+use crate::transport::opening::{Channel, accepted, addresses, both_ways, first};
 use crate::transport::{Candidate, Judged, Token, VettedPeer};
 
 /// The environment variable that holds the clients' token.
@@ -22,7 +22,7 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The maximum size of a token file, including white space.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
-/// Waits for a client at `address`: `HOST:PORT`, or `:PORT` or `PORT` for this machine only.
+/// Waits up to `timeout` for a client at `address`: `HOST:PORT`, or `:PORT` or `PORT` for this machine only.
 ///
 /// With a token, the first client that sends it is served. Those that send something else, or nothing for [`TOKEN_TIMEOUT`], are
 /// disconnected. No client waits for another one.
@@ -30,8 +30,12 @@ const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 /// # Errors
 ///
 /// If the address cannot be listened at, if other machines can reach it and there is no token, or if the token is
-/// invalid.
-pub(crate) fn accept(address: &str, token_file: Option<&str>) -> Result<VettedPeer<Channel>> {
+/// invalid. [`ErrorKind::Timeout`] when no client comes in time.
+pub(crate) fn accept(
+    address: &str,
+    token_file: Option<&str>,
+    timeout: Duration,
+) -> Result<VettedPeer<Channel>> {
     let failed = |error| Error::os(format!("listening at {address}"), error);
     let token = token(token_file)?;
     let addresses = addresses(address)?;
@@ -45,19 +49,33 @@ pub(crate) fn accept(address: &str, token_file: Option<&str>) -> Result<VettedPe
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
     // With port 0, this line says which port the system chose.
     eprintln!("listening at {}", listener.local_addr().map_err(failed)?);
-    let Some(token) = &token else {
-        loop {
-            if let Some(socket) = accepted(&listener).map_err(failed)? {
-                return both_ways(socket).map(VettedPeer::unchecked);
-            }
+    let deadline = Deadline::after(timeout);
+    let (found, vetted, who): (_, fn(Channel) -> VettedPeer<Channel>, _) = match &token {
+        None => (first(&listener, deadline)?, VettedPeer::unchecked, "no controller has"),
+        Some(token) => {
+            let found = first_with(token, &listener, deadline)?;
+            (found, VettedPeer::checked, "no controller with the token has")
         }
     };
-    let socket = first_with(token, &listener)?;
-    both_ways(socket).map(VettedPeer::checked)
+    let socket = found.ok_or_else(|| {
+        let seconds = timeout.as_secs();
+        Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "{who} connected in {seconds} s, so this executor ends: start it again ahead of the controller, or give it a longer \
+                 time by wait-seconds=N"
+            ),
+        )
+    })?;
+    both_ways(socket).map(vetted)
 }
 
-/// Waits for the first client that sends the token.
-fn first_with(token: &Token, listener: &TcpListener) -> Result<TcpStream> {
+/// Waits for the first client that sends the token. `None` when none has by the deadline.
+fn first_with(
+    token: &Token,
+    listener: &TcpListener,
+    deadline: Deadline,
+) -> Result<Option<TcpStream>> {
     let failed = |error| Error::os("accepting a client", error);
     listener.set_nonblocking(true).map_err(failed)?;
     let watch = Watch::new()?;
@@ -65,12 +83,12 @@ fn first_with(token: &Token, listener: &TcpListener) -> Result<TcpStream> {
     let mut last = LISTENER;
     // The oldest first.
     let mut candidates: VecDeque<(u64, Candidate)> = VecDeque::new();
-    loop {
+    while !deadline.has_passed() {
         while candidates.front().is_some_and(|(_, oldest)| oldest.deadline().has_passed()) {
             candidates.pop_front();
         }
-        let oldest = candidates.front();
-        let mut ready = watch.wait(oldest.map_or(Deadline::SESSION_END, |(_, one)| one.deadline()));
+        let next = candidates.front().map(|(_, oldest)| oldest.deadline());
+        let mut ready = watch.wait(next.map_or(deadline, |next| deadline.earlier(next)));
         // The listener is the last one: a client that has sent something goes before the next one.
         ready.sort_unstable_by_key(|number| std::cmp::Reverse(*number));
         for number in ready {
@@ -89,7 +107,7 @@ fn first_with(token: &Token, listener: &TcpListener) -> Result<TcpStream> {
                 match token.judge(candidate) {
                     Judged::Token(socket) => {
                         watch.remove(socket.as_fd());
-                        return Ok(socket);
+                        return Ok(Some(socket));
                     }
                     Judged::Part(candidate) => candidates.insert(at, (number, candidate)),
                     Judged::Refused => {}
@@ -97,6 +115,7 @@ fn first_with(token: &Token, listener: &TcpListener) -> Result<TcpStream> {
             }
         }
     }
+    Ok(None)
 }
 
 /// The number of the listener among what is waited for.
@@ -122,10 +141,12 @@ fn read(path: &str) -> std::io::Result<String> {
 mod tests {
     use super::*;
 
+    const LONG: Duration = Duration::from_secs(30);
+
     #[test]
     fn an_address_that_others_reach_needs_a_token() {
         for address in ["0.0.0.0:0", "[::]:0"] {
-            let error = accept(address, None).expect_err("no token");
+            let error = accept(address, None, LONG).expect_err("no token");
             assert!(error.kind() == crate::ErrorKind::InvalidArgument, "{error:?}");
             for words in ["token-file=", TOKEN_VARIABLE, "ssh"] {
                 assert!(error.to_string().contains(words), "{error}");
@@ -135,9 +156,9 @@ mod tests {
 
     #[test]
     fn a_file_without_a_token_is_refused() {
-        let error = accept("0", Some("/dev/null")).expect_err("no token");
+        let error = accept("0", Some("/dev/null"), LONG).expect_err("no token");
         assert!(error.to_string().contains("/dev/null: a token of 0 bytes"), "{error}");
-        let error = accept("0", Some("/no/such/file")).expect_err("no file");
+        let error = accept("0", Some("/no/such/file"), LONG).expect_err("no file");
         assert!(
             error.raw_os_error() == Some(2) || error.to_string().contains("No such file"),
             "{error}"

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::zygote::{self, Copied, ENDING_INTERVAL, ENDING_LOOKS};
 use super::{connected, standby};
@@ -22,7 +23,7 @@ use crate::executor::process::{crash_report, descriptors, first_thread};
 use crate::executor::remote::{connectors, listen};
 use crate::executor::services::{names_offered, process_info};
 use crate::executor::tls::static_reserve;
-use crate::limits::{PAGE_BYTES, START_TIMEOUT};
+use crate::limits::{LISTEN_TIMEOUT, PAGE_BYTES, START_TIMEOUT};
 use crate::session::ConnectionSpec;
 use crate::shm::Segment;
 use crate::sps;
@@ -181,7 +182,8 @@ fn print_panics_without_backtraces() {
 /// `tcp:listen=PORT` and `tcp:listen=:PORT` listen on this machine only, where every user can connect. With the environment variable
 /// `FARCALL_TOKEN` or the argument `token-file=PATH`, a client must send that token within 5 seconds
 /// ([`Client::connect_with_token`](crate::controller::Client::connect_with_token)). Other clients are disconnected, and the
-/// executor waits for the next one. Addresses that other machines can reach need a token. Nothing is encrypted.
+/// executor waits for the next one. Addresses that other machines can reach need a token. Nothing is encrypted. An executor to which
+/// no controller has connected in 10 minutes says so and exits with 125; the argument `wait-seconds=N` sets another time.
 ///
 /// # Examples
 ///
@@ -224,16 +226,7 @@ fn connection(args: &[String]) -> Result<Connection> {
             opened(&format!("fd={reader},{writer}"))?
         }
         [one] if one.starts_with("filedescs=") => opened(&one.replacen("filedescs", "fd", 1))?,
-        [one, others @ ..] if one.starts_with("tcp:listen=") => {
-            let file = match others {
-                [] => None,
-                [one] => Some(one.strip_prefix("token-file=").ok_or_else(|| not_asked(one))?),
-                [_, other, ..] => return Err(not_asked(other)),
-            };
-            let spec: ConnectionSpec = one.parse()?;
-            let accepted = listen::accept(spec.descriptor(), file);
-            accepted.map_err(|error| error.during(opening::name(&spec)))?
-        }
+        [one, others @ ..] if one.starts_with("tcp:listen=") => listened(&one.parse()?, others)?,
         [one] if one.starts_with("listen=") => {
             return Err(Error::invalid(format!("{one}: say tcp:{one}")));
         }
@@ -249,10 +242,28 @@ fn opened(text: &str) -> Result<VettedPeer<Channel>> {
     opening::peer(&text.parse()?, Deadline::after(START_TIMEOUT))
 }
 
+/// The controller that connects to the executor, which listens as the words say.
+fn listened(spec: &ConnectionSpec, words: &[&str]) -> Result<VettedPeer<Channel>> {
+    let (mut token_file, mut timeout) = (None, LISTEN_TIMEOUT);
+    for word in words {
+        match word.split_once('=') {
+            Some(("token-file", path)) => token_file = Some(path),
+            Some(("wait-seconds", number)) => {
+                let seconds = number.parse().ok().filter(|seconds| *seconds > 0);
+                let no_time = || Error::invalid(format!("{word}: say a whole number, 1 or more"));
+                timeout = Duration::from_secs(seconds.ok_or_else(no_time)?);
+            }
+            _ => return Err(not_asked(word)),
+        }
+    }
+    let accepted = listen::accept(spec.descriptor(), token_file, timeout);
+    accepted.map_err(|error| error.during(opening::name(spec)))
+}
+
 fn not_asked(text: &str) -> Error {
     Error::invalid(format!(
         "{text}: a controller starts this program; by hand, give it stdio, fd=N, fd=R,W, tcp:connect=HOST:PORT, or \
-         tcp:listen=HOST:PORT (:PORT for this machine) [token-file=PATH]"
+         tcp:listen=HOST:PORT (:PORT for this machine) [token-file=PATH] [wait-seconds=N]"
     ))
 }
 

@@ -174,20 +174,32 @@ fn listen(address: &str, deadline: Deadline) -> Result<TcpStream> {
         return Err(Error::invalid("port 0 is any port, and no peer would learn which: say one"));
     }
     let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+    first(&listener, deadline)?.ok_or_else(|| {
+        Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "no peer has connected to {address}: start the other side with tcp:connect={address}"
+            ),
+        )
+    })
+}
+
+/// The first peer that connects. `None` when none has by the deadline.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn first(listener: &TcpListener, deadline: Deadline) -> Result<Option<TcpStream>> {
+    let failed = |error| Error::os("accepting a peer", error);
     listener.set_nonblocking(true).map_err(failed)?;
     let watch = Watch::new()?;
     watch.add(listener.as_fd(), 0)?;
     loop {
-        if let Some(socket) = accepted(&listener).map_err(failed)? {
-            return Ok(socket);
+        if let Some(socket) = accepted(listener).map_err(failed)? {
+            return Ok(Some(socket));
         }
         if deadline.has_passed() {
-            return Err(Error::new(
-                ErrorKind::Timeout,
-                format!(
-                    "no peer has connected to {address}: start the other side with tcp:connect={address}"
-                ),
-            ));
+            return Ok(None);
         }
         watch.wait(deadline);
     }

@@ -131,7 +131,7 @@ fn pages_and_help_name_values_and_print_no_back_quotes() {
     }
     assert!(synopsis("farcall").contains("farcall [-h|--help] [-V|--version] COMMAND"));
     let executor = synopsis("farcall-executor");
-    for form in ["stdio", "fd=READ,WRITE", "tcp:listen=:PORT [token-file=PATH]"] {
+    for form in ["stdio", "fd=READ,WRITE", "tcp:listen=:PORT [token-file=PATH] [wait-seconds=N]"] {
         assert!(executor.contains(&format!("farcall-executor {form}")), "{form}: {executor}");
     }
     for name in COMMANDS {
