@@ -7,7 +7,7 @@ use farcall::ErrorKind;
 use farcall::executor::WrapperFunctionBuffer;
 use farcall::limits::PAYLOAD_BYTES_MAX;
 
-use super::error::invalid;
+use super::error::{Error, invalid};
 use super::text::text;
 
 /// The bytes of a buffer of up to 8 bytes, or the address of the bytes of a larger one.
@@ -383,6 +383,39 @@ impl<T> Out<T> {
         // SAFETY: the caller vouches that it is writable.
         unsafe { place.write(empty) };
         Ok(Self(place))
+    }
+
+    /// As [`new`](Out::new), for a result that C may do without: NULL is no place.
+    ///
+    /// # Errors
+    ///
+    /// When it is not aligned.
+    ///
+    /// # Safety
+    ///
+    /// As [`new`](Out::new).
+    pub(crate) unsafe fn optional(
+        pointer: *mut T,
+        what: &str,
+        empty: T,
+    ) -> farcall::Result<Option<Self>> {
+        if pointer.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the caller vouches that it is writable.
+        unsafe { Self::new(pointer, what, empty) }.map(Some)
+    }
+
+    /// Does the work of a function, as [`Error::of`], and stores its result.
+    pub(crate) fn stored(
+        place: farcall::Result<Self>,
+        work: impl FnOnce() -> farcall::Result<T>,
+    ) -> *mut Error {
+        Error::of(|| {
+            let place = place?;
+            place.write(work()?);
+            Ok(())
+        })
     }
 
     pub(crate) fn write(self, value: T) {

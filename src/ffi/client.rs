@@ -11,6 +11,7 @@ use farcall::{Connection, ExecutorAddr, controller};
 use super::buffer::{Buffer, Out, message, required_text};
 use super::error::{Error, invalid};
 use super::host::{Context, owned};
+use super::process::offered;
 use super::text::malloced;
 
 /// A client of an executor that this program has not started: a session that another program embeds, or LLVM's executor. It has
@@ -54,14 +55,12 @@ pub unsafe extern "C" fn farcall_client_attach(
     timeout_ms: u64,
     client: *mut *mut Client,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(client, "client", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(client, "client", std::ptr::null_mut()) }, || {
         let socket = owned(socket)?;
         let connection =
             if is_shared { Connection::create_shared(socket) } else { Connection::socket(socket) };
-        place.write(Client::attach(connection?, timeout_ms)?);
-        Ok(())
+        Client::attach(connection?, timeout_ms)
     })
 }
 
@@ -78,12 +77,10 @@ pub unsafe extern "C" fn farcall_client_attach_pipes(
     timeout_ms: u64,
     client: *mut *mut Client,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(client, "client", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(client, "client", std::ptr::null_mut()) }, || {
         let [reader, writer] = [owned(reader), owned(writer)];
-        place.write(Client::attach(Connection::stream(reader?, writer?)?, timeout_ms)?);
-        Ok(())
+        Client::attach(Connection::stream(reader?, writer?)?, timeout_ms)
     })
 }
 
@@ -98,13 +95,11 @@ pub unsafe extern "C" fn farcall_client_triple(
     client: *const Client,
     triple: *mut *mut c_char,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(triple, "triple", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(triple, "triple", std::ptr::null_mut()) }, || {
         // SAFETY: the caller vouches for the client.
         let client = unsafe { Client::of(client) }?;
-        place.write(malloced(client.client.triple()));
-        Ok(())
+        Ok(malloced(client.client.triple()))
     })
 }
 
@@ -120,17 +115,13 @@ pub unsafe extern "C" fn farcall_client_symbol(
     name: *const c_char,
     address: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(address, "address", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(address, "address", 0) }, || {
         // SAFETY: the caller vouches for the text.
         let name = unsafe { required_text(name, "name") }?;
         // SAFETY: the caller vouches for the client.
         let found = unsafe { Client::of(client) }?.client.symbol(name);
-        let missing = || format!("the executor does not offer {name}");
-        let missing = || farcall::Error::new(farcall::ErrorKind::SymbolsNotFound, missing());
-        place.write(found.ok_or_else(missing)?.get());
-        Ok(())
+        offered(name, found)
     })
 }
 
@@ -187,16 +178,14 @@ pub unsafe extern "C" fn farcall_client_call(
     timeout_ms: u64,
     result: *mut Buffer,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(result, "result", Buffer::of(&[])) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(result, "result", Buffer::of(&[])) }, || {
         // SAFETY: the caller vouches for the arguments.
         let args = unsafe { message(args, size, "arguments") }?;
         // SAFETY: the caller vouches for the client.
         let client = unsafe { Client::of(client) }?;
         let timeout = (timeout_ms > 0).then_some(Duration::from_millis(timeout_ms));
-        place.write(Buffer::of(&client.client.call(ExecutorAddr::new(function), args, timeout)?));
-        Ok(())
+        Ok(Buffer::of(&client.client.call(ExecutorAddr::new(function), args, timeout)?))
     })
 }
 
@@ -214,11 +203,8 @@ pub unsafe extern "C" fn farcall_client_attend(
     calls: *mut u64,
 ) -> *mut Error {
     Error::of(|| {
-        let place = match calls.is_null() {
-            true => None,
-            // SAFETY: the caller vouches that the pointer is writable.
-            false => Some(unsafe { Out::new(calls, "calls", 0) }?),
-        };
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::optional(calls, "calls", 0) }?;
         // SAFETY: the caller vouches for the client.
         let client = unsafe { Client::of(client) }?;
         let served = client.client.attend(Duration::from_millis(timeout_ms))?;

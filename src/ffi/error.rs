@@ -120,6 +120,14 @@ impl Error {
         }
     }
 
+    /// As [`of`](Error::of), unless the handle is NULL, which needs no work.
+    pub(super) fn of_given<T>(
+        handle: *const T,
+        work: impl FnOnce() -> farcall::Result<()>,
+    ) -> *mut Self {
+        if handle.is_null() { std::ptr::null_mut() } else { Self::of(work) }
+    }
+
     /// The error that C gives back.
     ///
     /// # Safety

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::error::invalid;
+use super::error::{Error, invalid};
 
 /// An object that C has as a number.
 pub(super) trait Object: Send + Sync + Sized + 'static {
@@ -125,6 +125,19 @@ pub(super) fn remove<T: Object>(handle: *const T::Handle) -> farcall::Result<Arc
     drop(objects);
     drop(removed);
     Ok(found)
+}
+
+/// Does something with the object of a number.
+pub(super) fn with<T: Object>(
+    handle: *const T::Handle,
+    work: impl FnOnce(Arc<T>) -> farcall::Result<()>,
+) -> *mut Error {
+    Error::of(|| work(find(handle)?))
+}
+
+/// Removes the object of a number, if C gives one.
+pub(super) fn dispose<T: Object>(handle: *const T::Handle) -> *mut Error {
+    Error::of_given(handle, || remove::<T>(handle).map(drop))
 }
 
 fn downcast<T: Object>(object: Arc<dyn AnyObject>) -> Option<Arc<T>> {

@@ -41,16 +41,14 @@ pub unsafe extern "C" fn farcall_polled_create(
         // SAFETY: the caller vouches for the options.
         *unsafe { Box::from_raw(options) }
     };
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(polled, "polled", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(polled, "polled", std::ptr::null_mut()) }, || {
         let socket = owned(socket)?;
         let symbols = options.only_symbols()?;
         let connection =
             if is_shared { Connection::attach_shared(socket) } else { Connection::socket(socket) };
         let made = executor::Polled::with_symbols(connection?, &symbols)?;
-        place.write(Box::into_raw(Box::new(Polled(made))));
-        Ok(())
+        Ok(Box::into_raw(Box::new(Polled(made))))
     })
 }
 

@@ -60,7 +60,7 @@ pub(super) fn with(
     library: *mut Library,
     work: impl FnOnce(&controller::Library) -> farcall::Result<()>,
 ) -> *mut Error {
-    Error::of(|| work(&object::find::<LiveLibrary>(library)?.library))
+    object::with::<LiveLibrary>(library, |live| work(&live.library))
 }
 
 /// Does something with a library and a name.
@@ -89,14 +89,12 @@ pub unsafe extern "C" fn farcall_library_create(
     name: *const c_char,
     library: *mut *mut Library,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(library, "library", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(library, "library", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveExecutor>(executor)?;
         // SAFETY: the caller vouches for the text.
         let library = live.executor.library(unsafe { required_text(name, "name") }?);
-        place.write(LiveLibrary::give(library, live)?);
-        Ok(())
+        LiveLibrary::give(library, live)
     })
 }
 
@@ -104,10 +102,7 @@ pub unsafe extern "C" fn farcall_library_create(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_library_dispose(library: *mut Library) -> *mut Error {
-    if library.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveLibrary>(library).map(drop))
+    object::dispose::<LiveLibrary>(library)
 }
 
 /// Adds an ELF object from memory, of which this function makes a copy. Its name appears in messages. FARCALL_LINK if the library
@@ -262,8 +257,7 @@ pub unsafe extern "C" fn farcall_library_create_lazy(
     compile: Compile,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveLibrary>(library)?;
+    object::with::<LiveLibrary>(library, |live| {
         // SAFETY: the caller vouches for the text.
         let name = unsafe { required_text(name, "name") }?;
         let compile = compile.ok_or_else(|| invalid("compile is NULL"))?;

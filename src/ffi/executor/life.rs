@@ -84,17 +84,15 @@ pub unsafe extern "C" fn farcall_executor_start(
     options: *const ExecutorOptions,
     executor: *mut *mut Executor,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(executor, "executor", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(executor, "executor", std::ptr::null_mut()) }, || {
         // SAFETY: the caller vouches for the options.
         let (builder, dispatcher) = match unsafe { options.as_ref() } {
             // SAFETY: as above.
             Some(options) => unsafe { options.built() }?,
             None => (ExecutorBuilder::new(), Dispatcher::of_threads()),
         };
-        place.write(LiveExecutor::give(builder.start()?, None, &dispatcher)?);
-        Ok(())
+        LiveExecutor::give(builder.start()?, None, &dispatcher)
     })
 }
 
@@ -106,10 +104,7 @@ pub unsafe extern "C" fn farcall_executor_start(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_executor_close(executor: *mut Executor) -> *mut Error {
-    if executor.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| {
+    Error::of_given(executor, || {
         let live = object::remove::<LiveExecutor>(executor)?;
         let owned = live.number.remove_owned();
         live.executor.close();
@@ -163,11 +158,9 @@ pub unsafe extern "C" fn farcall_executor_processes(
     executor: *mut Executor,
     processes: *mut usize,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(processes, "processes", 0) }?;
-        place.write(object::find::<LiveExecutor>(executor)?.executor.processes());
-        Ok(())
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(processes, "processes", 0) }, || {
+        Ok(object::find::<LiveExecutor>(executor)?.executor.processes())
     })
 }
 
@@ -185,9 +178,8 @@ pub unsafe extern "C" fn farcall_executor_pids(
     capacity: usize,
     running: *mut usize,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(running, "running", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(running, "running", 0) }, || {
         // SAFETY: the pids are only counted.
         unsafe { super::buffer::array(pids.cast_const(), capacity) }?;
         let found = object::find::<LiveExecutor>(executor)?.executor.pids();
@@ -197,8 +189,7 @@ pub unsafe extern "C" fn farcall_executor_pids(
             // SAFETY: as above.
             unsafe { to.write(*pid) };
         }
-        place.write(found.len());
-        Ok(())
+        Ok(found.len())
     })
 }
 
@@ -216,13 +207,11 @@ pub unsafe extern "C" fn farcall_executor_process(
     number: usize,
     process: *mut *mut Process,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(process, "process", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(process, "process", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveExecutor>(executor)?;
         let present = live.on(number)?.process()?;
-        place.write(LiveProcess::give(present, live.number, &live.dispatcher)?);
-        Ok(())
+        LiveProcess::give(present, live.number, &live.dispatcher)
     })
 }
 
@@ -239,13 +228,11 @@ pub unsafe extern "C" fn farcall_executor_on(
     number: usize,
     one: *mut *mut Executor,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(one, "one", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(one, "one", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveExecutor>(executor)?;
         let one = live.on(number)?;
-        place.write(LiveExecutor::give(one, Some(live.number), &live.dispatcher)?);
-        Ok(())
+        LiveExecutor::give(one, Some(live.number), &live.dispatcher)
     })
 }
 
@@ -256,8 +243,7 @@ pub extern "C" fn farcall_executor_attach(
     executor: *mut Executor,
     region: *mut Region,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveExecutor>(executor)?;
+    object::with::<LiveExecutor>(executor, |live| {
         live.executor.attach(object::find::<LiveRegion>(region)?.heap.clone())
     })
 }
@@ -272,8 +258,7 @@ pub extern "C" fn farcall_executor_establish(
     establish: Establish,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveExecutor>(executor)?;
+    object::with::<LiveExecutor>(executor, |live| {
         let establish = establish.ok_or_else(|| invalid("establish is NULL"))?;
         let (owner, context) = (live.number, Context::new(context));
         let dispatcher = Arc::clone(&live.dispatcher);
@@ -297,8 +282,7 @@ pub extern "C" fn farcall_executor_on_death(
     on_death: OnDeath,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveExecutor>(executor)?;
+    object::with::<LiveExecutor>(executor, |live| {
         let on_death = on_death.ok_or_else(|| invalid("on_death is NULL"))?;
         let (number, context) = (live.number, Context::new(context));
         live.executor.on_death(move |error| {

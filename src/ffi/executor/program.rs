@@ -51,9 +51,8 @@ pub unsafe extern "C" fn farcall_library_function(
     prototype: *const c_char,
     function: *mut *mut Function,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(function, "function", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(function, "function", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveLibrary>(library)?;
         // SAFETY: the caller vouches for the texts.
         let signature = unsafe { signature(declarations, prototype) }?;
@@ -66,8 +65,7 @@ pub unsafe extern "C" fn farcall_library_function(
             return Err(invalid(format!("{signature}: a prototype without a name")));
         }
         let function = live.library.function_with(name, &signature)?;
-        place.write(LiveFunction::give(function, live.of.number)?);
-        Ok(())
+        LiveFunction::give(function, live.of.number)
     })
 }
 
@@ -84,11 +82,8 @@ pub unsafe extern "C" fn farcall_library_link(
     report: *mut LinkReport,
 ) -> *mut Error {
     with(library, |library| {
-        let place = match report.is_null() {
-            true => None,
-            // SAFETY: the caller vouches that the pointer is writable.
-            false => Some(unsafe { Out::new(report, "report", LinkReport::default()) }?),
-        };
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::optional(report, "report", LinkReport::default()) }?;
         let found = library.link()?;
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if let Some(place) = place {

@@ -40,9 +40,8 @@ pub unsafe extern "C" fn farcall_redirection_create(
     symbol: *const c_char,
     redirection: *mut *mut Redirection,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(redirection, "redirection", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(redirection, "redirection", std::ptr::null_mut()) }, || {
         let library = object::find::<LiveLibrary>(library)?;
         let of = object::find::<LiveLibrary>(of)?;
         // SAFETY: the caller vouches for the texts.
@@ -51,8 +50,7 @@ pub unsafe extern "C" fn farcall_redirection_create(
         let symbol = unsafe { required_text(symbol, "symbol") }?;
         let made = library.library.create_redirection(name, &of.library, symbol)?;
         let owner = library.of.number;
-        place.write(Number::new().name(Some(owner), Arc::new(LiveRedirection(made)))?);
-        Ok(())
+        Number::new().name(Some(owner), Arc::new(LiveRedirection(made)))
     })
 }
 
@@ -69,8 +67,7 @@ pub unsafe extern "C" fn farcall_redirection_redirect(
     of: *mut Library,
     symbol: *const c_char,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveRedirection>(redirection)?;
+    object::with::<LiveRedirection>(redirection, |live| {
         let of = object::find::<LiveLibrary>(of)?;
         // SAFETY: the caller vouches for the text.
         live.0.redirect(&of.library, unsafe { required_text(symbol, "symbol") }?)
@@ -91,8 +88,7 @@ pub unsafe extern "C" fn farcall_redirection_redirect_and_remove(
     symbol: *const c_char,
     old: *mut Library,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveRedirection>(redirection)?;
+    object::with::<LiveRedirection>(redirection, |live| {
         let (of, old) = (object::find::<LiveLibrary>(of)?, object::find::<LiveLibrary>(old)?);
         // SAFETY: the caller vouches for the text.
         let symbol = unsafe { required_text(symbol, "symbol") }?;
@@ -105,18 +101,12 @@ pub unsafe extern "C" fn farcall_redirection_redirect_and_remove(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_redirection_remove(redirection: *mut Redirection) -> *mut Error {
-    if redirection.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveRedirection>(redirection)?.0.remove())
+    Error::of_given(redirection, || object::remove::<LiveRedirection>(redirection)?.0.remove())
 }
 
 /// Frees the handle of a redirection. The function stays. May be NULL: redirection.
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_redirection_dispose(redirection: *mut Redirection) -> *mut Error {
-    if redirection.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveRedirection>(redirection).map(drop))
+    object::dispose::<LiveRedirection>(redirection)
 }

@@ -44,14 +44,12 @@ pub unsafe extern "C" fn farcall_snapshot_take(
     executor: *mut Executor,
     snapshot: *mut *mut Snapshot,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(snapshot, "snapshot", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(snapshot, "snapshot", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveExecutor>(executor)?;
         let snapshot = controller::Snapshot::take(live.executor.clone())?;
         let made = LiveSnapshot { snapshot, dispatcher: Arc::clone(&live.dispatcher) };
-        place.write(Number::new().name(None, Arc::new(made))?);
-        Ok(())
+        Number::new().name(None, Arc::new(made))
     })
 }
 
@@ -66,12 +64,10 @@ pub unsafe extern "C" fn farcall_snapshot_spawn(
     snapshot: *mut Snapshot,
     copy: *mut *mut Executor,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(copy, "copy", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(copy, "copy", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveSnapshot>(snapshot)?;
-        place.write(LiveExecutor::give(live.snapshot.spawn()?, None, &live.dispatcher)?);
-        Ok(())
+        LiveExecutor::give(live.snapshot.spawn()?, None, &live.dispatcher)
     })
 }
 
@@ -79,10 +75,7 @@ pub unsafe extern "C" fn farcall_snapshot_spawn(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_snapshot_dispose(snapshot: *mut Snapshot) -> *mut Error {
-    if snapshot.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveSnapshot>(snapshot).map(drop))
+    object::dispose::<LiveSnapshot>(snapshot)
 }
 
 /// Stores the same library in a copy of its executor: what was linked before the snapshot, at the same addresses. It belongs to the
@@ -98,13 +91,11 @@ pub unsafe extern "C" fn farcall_library_in_copy(
     copy: *mut Executor,
     same: *mut *mut Library,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(same, "same", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(same, "same", std::ptr::null_mut()) }, || {
         let library = object::find::<LiveLibrary>(library)?;
         let copy = object::find::<LiveExecutor>(copy)?;
         let same = library.library.in_copy(&copy.executor)?;
-        place.write(LiveLibrary::give(same, copy)?);
-        Ok(())
+        LiveLibrary::give(same, copy)
     })
 }

@@ -70,9 +70,8 @@ pub unsafe extern "C" fn farcall_process_call_with(
     size: usize,
     result: *mut Buffer,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(result, "result", Buffer::of(&[])) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(result, "result", Buffer::of(&[])) }, || {
         // SAFETY: the caller vouches for the arguments.
         let args = unsafe { message(args, size, "arguments") }?;
         let live = object::find::<LiveProcess>(process)?;
@@ -80,8 +79,7 @@ pub unsafe extern "C" fn farcall_process_call_with(
         let call =
             |options: &farcall::controller::CallOptions<'_>| function.call_with(options, args);
         // SAFETY: the caller vouches for the options.
-        place.write(Buffer::of(&unsafe { CallOptions::with(options, call) }?));
-        Ok(())
+        Ok(Buffer::of(&unsafe { CallOptions::with(options, call) }?))
     })
 }
 
@@ -160,11 +158,8 @@ pub unsafe extern "C" fn farcall_process_shared_memory(
     Error::of(|| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(working, "working", std::ptr::null_mut()) }?;
-        let count = match bytes.is_null() {
-            true => None,
-            // SAFETY: as above.
-            false => Some(unsafe { Out::new(bytes, "bytes", 0) }?),
-        };
+        // SAFETY: as above.
+        let count = unsafe { Out::optional(bytes, "bytes", 0) }?;
         let live = object::find::<LiveProcess>(process)?;
         let shared = live.process.shared_memory(ExecutorAddr::new(address));
         let missing = || invalid(format!("{address:#x} is no address of memory for linked code"));

@@ -60,17 +60,15 @@ pub unsafe extern "C" fn farcall_dylib_create(
     name: *const c_char,
     dylib: *mut *mut Dylib,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(dylib, "dylib", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(dylib, "dylib", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveProcess>(process)?;
         let orc = live.orc()?;
         // SAFETY: the caller vouches for the text.
         let dylib = orc.jit.create_dylib(unsafe { required_text(name, "name") }?)?;
         dylib.add_to_link_order(&orc.symbols)?;
         let number = live.number;
-        place.write(Number::new().name(Some(number), Arc::new(LiveDylib { live, dylib }))?);
-        Ok(())
+        Number::new().name(Some(number), Arc::new(LiveDylib { live, dylib }))
     })
 }
 
@@ -110,8 +108,7 @@ pub unsafe extern "C" fn farcall_dylib_add_object(
     data: *const c_void,
     size: usize,
 ) -> *mut Error {
-    Error::of(|| {
-        let dylib = object::find::<LiveDylib>(dylib)?;
+    object::with::<LiveDylib>(dylib, |dylib| {
         let tracker = dylib.tracker(tracker)?;
         // SAFETY: the caller vouches for the text and the bytes.
         dylib.live.orc()?.layer.add(&tracker, &unsafe { object_of(name, data, size) }?)
@@ -130,8 +127,7 @@ pub unsafe extern "C" fn farcall_dylib_add_object_file(
     tracker: *mut Tracker,
     path: *const c_char,
 ) -> *mut Error {
-    Error::of(|| {
-        let dylib = object::find::<LiveDylib>(dylib)?;
+    object::with::<LiveDylib>(dylib, |dylib| {
         let tracker = dylib.tracker(tracker)?;
         // SAFETY: the caller vouches for the text.
         dylib.live.orc()?.layer.add(&tracker, &unsafe { object_at(path) }?)
@@ -151,8 +147,7 @@ pub unsafe extern "C" fn farcall_dylib_add_archive(
     data: *const c_void,
     size: usize,
 ) -> *mut Error {
-    Error::of(|| {
-        let dylib = object::find::<LiveDylib>(dylib)?;
+    object::with::<LiveDylib>(dylib, |dylib| {
         // SAFETY: the caller vouches for the text and the bytes.
         dylib.add_archive(&unsafe { archive_of(name, data, size) }?)
     })
@@ -169,8 +164,7 @@ pub unsafe extern "C" fn farcall_dylib_add_archive_file(
     dylib: *mut Dylib,
     path: *const c_char,
 ) -> *mut Error {
-    Error::of(|| {
-        let dylib = object::find::<LiveDylib>(dylib)?;
+    object::with::<LiveDylib>(dylib, |dylib| {
         // SAFETY: the caller vouches for the text.
         dylib.add_archive(&unsafe { archive_at(path) }?)
     })
@@ -188,8 +182,7 @@ pub unsafe extern "C" fn farcall_dylib_define(
     name: *const c_char,
     address: u64,
 ) -> *mut Error {
-    Error::of(|| {
-        let dylib = object::find::<LiveDylib>(dylib)?;
+    object::with::<LiveDylib>(dylib, |dylib| {
         // SAFETY: the caller vouches for the text.
         let name = unsafe { required_text(name, "name") }?;
         let symbol = Symbol::exported(ExecutorAddr::new(address));
@@ -209,14 +202,12 @@ pub unsafe extern "C" fn farcall_dylib_lookup(
     name: *const c_char,
     address: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(address, "address", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(address, "address", 0) }, || {
         let dylib = object::find::<LiveDylib>(dylib)?;
         // SAFETY: the caller vouches for the text.
         let name = unsafe { required_text(name, "name") }?;
-        place.write(dylib.dylib.lookup(name)?.address.get());
-        Ok(())
+        Ok(dylib.dylib.lookup(name)?.address.get())
     })
 }
 
@@ -234,8 +225,7 @@ pub unsafe extern "C" fn farcall_dylib_lookup_many(
     count: usize,
     addresses: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        let dylib = object::find::<LiveDylib>(dylib)?;
+    object::with::<LiveDylib>(dylib, |dylib| {
         // SAFETY: the caller vouches for the names.
         let names = unsafe { array(names, count) }?;
         // SAFETY: the caller vouches for the texts.
@@ -259,8 +249,7 @@ pub unsafe extern "C" fn farcall_dylib_lookup_many(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_dylib_initialize(dylib: *mut Dylib) -> *mut Error {
-    Error::of(|| {
-        let dylib = object::find::<LiveDylib>(dylib)?;
+    object::with::<LiveDylib>(dylib, |dylib| {
         let orc = dylib.live.orc()?;
         orc.layer.initialize(&orc.jit, &dylib.dylib)
     })
@@ -278,10 +267,7 @@ pub extern "C" fn farcall_dylib_clear(dylib: *mut Dylib) -> *mut Error {
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_dylib_remove(dylib: *mut Dylib) -> *mut Error {
-    if dylib.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| {
+    Error::of_given(dylib, || {
         let number = Number::of(dylib);
         let removed = object::remove::<LiveDylib>(dylib)?;
         drop(number.remove_owned());
@@ -300,13 +286,11 @@ pub unsafe extern "C" fn farcall_tracker_create(
     dylib: *mut Dylib,
     tracker: *mut *mut Tracker,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(tracker, "tracker", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(tracker, "tracker", std::ptr::null_mut()) }, || {
         let made = object::find::<LiveDylib>(dylib)?.dylib.create_tracker()?;
         let owner = Number::of(dylib);
-        place.write(Number::new().name(Some(owner), Arc::new(LiveTracker(made)))?);
-        Ok(())
+        Number::new().name(Some(owner), Arc::new(LiveTracker(made)))
     })
 }
 
@@ -315,10 +299,7 @@ pub unsafe extern "C" fn farcall_tracker_create(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_tracker_remove(tracker: *mut Tracker) -> *mut Error {
-    if tracker.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveTracker>(tracker)?.0.remove())
+    Error::of_given(tracker, || object::remove::<LiveTracker>(tracker)?.0.remove())
 }
 
 /// Frees a tracker, whose objects go to another one of the same dylib; NULL is the dylib's default tracker. May be NULL: to.

@@ -82,15 +82,13 @@ pub unsafe extern "C" fn farcall_process_function(
     prototype: *const c_char,
     function: *mut *mut Function,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(function, "function", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(function, "function", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveProcess>(process)?;
         // SAFETY: the caller vouches for the texts.
         let signature = unsafe { signature(declarations, prototype) }?;
         let callee = live.process.function_with(ExecutorAddr::new(address), &signature)?;
-        place.write(LiveFunction::give(callee, live.number)?);
-        Ok(())
+        LiveFunction::give(callee, live.number)
     })
 }
 
@@ -148,11 +146,8 @@ unsafe fn call(
     way: impl FnOnce(&Callee<Signature>, &[Typed]) -> farcall::Result<Typed>,
 ) -> *mut Error {
     Error::of(|| {
-        let place = match result.is_null() {
-            true => None,
-            // SAFETY: the caller vouches that the pointer is writable.
-            false => Some(unsafe { Out::new(result, "result", Value::empty(None)) }?),
-        };
+        // SAFETY: the caller vouches that the pointer is writable.
+        let place = unsafe { Out::optional(result, "result", Value::empty(None)) }?;
         let function = object::find::<LiveFunction>(function)?;
         // SAFETY: the caller vouches for the arguments.
         let values = unsafe { values(arguments, count) }?;
@@ -191,8 +186,7 @@ pub unsafe extern "C" fn farcall_function_batch(
     calls: usize,
     results: *mut Value,
 ) -> *mut Error {
-    Error::of(|| {
-        let function = object::find::<LiveFunction>(function)?;
+    object::with::<LiveFunction>(function, |function| {
         let all = count.checked_mul(calls).ok_or_else(|| invalid("too many arguments"))?;
         // SAFETY: the caller vouches for the arguments.
         let values = unsafe { values(arguments, all) }?;
@@ -237,8 +231,7 @@ pub unsafe extern "C" fn farcall_function_rows(
     count: usize,
     rows: u64,
 ) -> *mut Error {
-    Error::of(|| {
-        let function = object::find::<LiveFunction>(function)?;
+    object::with::<LiveFunction>(function, |function| {
         // SAFETY: the caller vouches for the arguments.
         let first = unsafe { values(first, count) }?;
         // SAFETY: the caller vouches for the steps.
@@ -318,13 +311,11 @@ unsafe fn made(
     what: &str,
     make: impl FnOnce(&LiveFunction) -> farcall::Result<(Callee<Signature>, Option<Arc<Calls>>)>,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(place, what, std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(place, what, std::ptr::null_mut()) }, || {
         let function = object::find::<LiveFunction>(function)?;
         let (callee, calls) = make(&function)?;
-        place.write(LiveFunction { callee, calls, owner: function.owner }.named()?);
-        Ok(())
+        LiveFunction { callee, calls, owner: function.owner }.named()
     })
 }
 
@@ -343,8 +334,7 @@ pub unsafe extern "C" fn farcall_function_submit(
     on_result: OnResult,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let function = object::find::<LiveFunction>(function)?;
+    object::with::<LiveFunction>(function, |function| {
         let missing = || invalid("the function has no pipeline; farcall_function_over gives one");
         let calls = function.calls.as_ref().ok_or_else(missing)?;
         // SAFETY: the caller vouches for the arguments.
@@ -360,8 +350,7 @@ pub extern "C" fn farcall_function_cancel(
     function: *mut Function,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let function = object::find::<LiveFunction>(function)?;
+    object::with::<LiveFunction>(function, |function| {
         let missing = || invalid("the function has no pipeline; farcall_function_over gives one");
         function.calls.as_ref().ok_or_else(missing)?.cancel(context)
     })
@@ -378,11 +367,9 @@ pub unsafe extern "C" fn farcall_function_address(
     function: *mut Function,
     address: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(address, "address", 0) }?;
-        place.write(object::find::<LiveFunction>(function)?.callee.address()?.get());
-        Ok(())
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(address, "address", 0) }, || {
+        Ok(object::find::<LiveFunction>(function)?.callee.address()?.get())
     })
 }
 
@@ -426,12 +413,10 @@ pub unsafe extern "C" fn farcall_function_prototype(
     function: *mut Function,
     prototype: *mut *mut c_char,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(prototype, "prototype", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(prototype, "prototype", std::ptr::null_mut()) }, || {
         let function = object::find::<LiveFunction>(function)?;
-        place.write(malloced(&function.callee.signature().to_string()));
-        Ok(())
+        Ok(malloced(&function.callee.signature().to_string()))
     })
 }
 
@@ -439,8 +424,5 @@ pub unsafe extern "C" fn farcall_function_prototype(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_function_dispose(function: *mut Function) -> *mut Error {
-    if function.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveFunction>(function).map(drop))
+    object::dispose::<LiveFunction>(function)
 }

@@ -57,9 +57,8 @@ pub unsafe extern "C" fn farcall_process_register_handler(
     context: *mut c_void,
     tag: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(tag, "tag", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(tag, "tag", 0) }, || {
         let live = object::find::<LiveProcess>(process)?;
         let asked = Asked::new(&live, handler, context)?;
         // The handler learns its own tag, which the registration makes.
@@ -72,8 +71,7 @@ pub unsafe extern "C" fn farcall_process_register_handler(
         let mut handlers = live.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         handlers.insert(number, registered);
         drop(handlers);
-        place.write(number);
-        Ok(())
+        Ok(number)
     })
 }
 
@@ -81,8 +79,7 @@ pub unsafe extern "C" fn farcall_process_register_handler(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_process_remove_handler(process: *mut Process, tag: u64) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         let removed = live.handlers.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
         let removed = removed.ok_or_else(|| invalid(format!("no handler has the tag {tag:#x}")))?;
         live.process.remove_handler(removed);
@@ -98,8 +95,7 @@ pub extern "C" fn farcall_process_handle_other_tags(
     handler: TagHandler,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         let asked = Asked::new(&live, handler, context)?;
         live.process.handle_other_tags(move |tag, args, result| asked.ask(tag, args, result))
     })
@@ -120,8 +116,7 @@ pub unsafe extern "C" fn farcall_process_answer(
 ) -> *mut Error {
     // SAFETY: the caller vouches for the result.
     let result = unsafe { result.take() };
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         let answer = result.into_result().map(|bytes| bytes.as_bytes().to_vec());
         match live.answers.give(call_id, answer) {
             true => Ok(()),

@@ -139,10 +139,7 @@ fn dispose(process: *mut Process) -> farcall::Result<()> {
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_process_dispose(process: *mut Process) -> *mut Error {
-    if process.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| dispose(process))
+    Error::of_given(process, || dispose(process))
 }
 
 /// Ends the process as exit(status) ends a program, and stores the exit status of the process. The handle stays.
@@ -157,8 +154,7 @@ pub unsafe extern "C" fn farcall_process_exit(
     status: c_int,
     exit_status: *mut c_int,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         // SAFETY: the caller vouches that the pointer is writable.
         let place = unsafe { Out::new(exit_status, "exit_status", 0) }?;
         place.write(live.process.exit(status)?);

@@ -115,9 +115,8 @@ pub unsafe extern "C" fn farcall_memory_reserve(
     zero_fill: u64,
     memory: *mut *mut Memory,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(memory, "memory", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(memory, "memory", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveProcess>(process)?;
         if sizes == Sizes::default() {
             return Err(invalid("memory without bytes"));
@@ -129,8 +128,7 @@ pub unsafe extern "C" fn farcall_memory_reserve(
         let alloc = Mutex::new(ManuallyDrop::new(Some(alloc)));
         let number = live.number;
         let object = LiveMemory { alloc, _live: live };
-        place.write(Number::new().name(Some(number), Arc::new(object))?);
-        Ok(())
+        Number::new().name(Some(number), Arc::new(object))
     })
 }
 
@@ -181,8 +179,7 @@ pub unsafe extern "C" fn farcall_memory_name_functions(
     functions: *const FunctionName,
     count: usize,
 ) -> *mut Error {
-    Error::of(|| {
-        let memory = object::find::<LiveMemory>(memory)?;
+    object::with::<LiveMemory>(memory, |memory| {
         // SAFETY: the caller vouches for the text.
         let object = unsafe { required_text(object, "object") }?;
         // SAFETY: the caller vouches for the functions.
@@ -255,10 +252,7 @@ unsafe fn call(function: u64, args: *const c_void, size: usize) -> farcall::Resu
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_memory_abandon(memory: *mut Memory) -> *mut Error {
-    if memory.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveMemory>(memory).map(drop))
+    object::dispose::<LiveMemory>(memory)
 }
 
 /// Runs the dealloc actions of finalized memory, by the bases that farcall_memory_finalize has stored, and frees it. None of its code
@@ -275,8 +269,7 @@ pub unsafe extern "C" fn farcall_process_deallocate(
     bases: *const u64,
     count: usize,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         // SAFETY: the caller vouches for the bases.
         let bases = unsafe { array(bases, count) }?;
         let memory =

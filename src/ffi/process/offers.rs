@@ -3,6 +3,7 @@
 use std::ffi::{CString, c_char, c_void};
 
 use farcall::limits::PAGE_BYTES;
+use farcall::{ErrorKind, ExecutorAddr};
 
 use super::buffer::{Out, required_text};
 use super::error::{Error, invalid};
@@ -27,11 +28,9 @@ pub type VisitValue =
 #[unsafe(no_mangle)]
 #[must_use]
 pub unsafe extern "C" fn farcall_process_pid(process: *mut Process, pid: *mut i32) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(pid, "pid", 0) }?;
-        place.write(object::find::<LiveProcess>(process)?.process.pid());
-        Ok(())
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(pid, "pid", 0) }, || {
+        Ok(object::find::<LiveProcess>(process)?.process.pid())
     })
 }
 
@@ -46,11 +45,9 @@ pub unsafe extern "C" fn farcall_process_triple(
     process: *mut Process,
     triple: *mut *mut c_char,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(triple, "triple", std::ptr::null_mut()) }?;
-        place.write(malloced(object::find::<LiveProcess>(process)?.process.triple()));
-        Ok(())
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(triple, "triple", std::ptr::null_mut()) }, || {
+        Ok(malloced(object::find::<LiveProcess>(process)?.process.triple()))
     })
 }
 
@@ -65,12 +62,10 @@ pub unsafe extern "C" fn farcall_process_confinement(
     process: *mut Process,
     text: *mut *mut c_char,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(text, "text", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(text, "text", std::ptr::null_mut()) }, || {
         let enforced = object::find::<LiveProcess>(process)?.process.confinement();
-        place.write(malloced(&enforced.to_string()));
-        Ok(())
+        Ok(malloced(&enforced.to_string()))
     })
 }
 
@@ -85,13 +80,11 @@ pub unsafe extern "C" fn farcall_process_page_bytes(
     process: *mut Process,
     bytes: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(bytes, "bytes", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(bytes, "bytes", 0) }, || {
         object::find::<LiveProcess>(process)?;
         // A session with another size does not start.
-        place.write(PAGE_BYTES);
-        Ok(())
+        Ok(PAGE_BYTES)
     })
 }
 
@@ -108,17 +101,20 @@ pub unsafe extern "C" fn farcall_process_symbol(
     name: *const c_char,
     address: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(address, "address", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(address, "address", 0) }, || {
         // SAFETY: the caller vouches for the text.
         let name = unsafe { required_text(name, "name") }?;
         let found = object::find::<LiveProcess>(process)?.process.symbol(name);
-        let missing = || format!("the executor does not offer {name}");
-        let missing = || farcall::Error::new(farcall::ErrorKind::SymbolsNotFound, missing());
-        place.write(found.ok_or_else(missing)?.get());
-        Ok(())
+        offered(name, found)
     })
+}
+
+/// The address that an executor offers under a name.
+pub(crate) fn offered(name: &str, found: Option<ExecutorAddr>) -> farcall::Result<u64> {
+    let missing = || format!("the executor does not offer {name}");
+    let missing = || farcall::Error::new(ErrorKind::SymbolsNotFound, missing());
+    Ok(found.ok_or_else(missing)?.get())
 }
 
 /// Calls visit for each name that the executor itself offers, on this thread, in the order of the names.
@@ -129,8 +125,7 @@ pub extern "C" fn farcall_process_each_symbol(
     visit: VisitSymbol,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
         let context = Context::new(context);
         let symbols = live.process.symbols();
@@ -153,8 +148,7 @@ pub extern "C" fn farcall_process_each_value(
     visit: VisitValue,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
         let context = Context::new(context);
         let values = live.process.values();

@@ -132,9 +132,8 @@ pub unsafe extern "C" fn farcall_pipeline_open(
     is_polled: bool,
     pipeline: *mut *mut Pipeline,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(pipeline, "pipeline", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(pipeline, "pipeline", std::ptr::null_mut()) }, || {
         let live = object::find::<LiveProcess>(process)?;
         let pipeline = live.process.pipeline()?;
         if is_polled {
@@ -143,8 +142,7 @@ pub unsafe extern "C" fn farcall_pipeline_open(
         }
         let dispatcher = (!is_polled).then(|| Arc::clone(&live.dispatcher));
         let calls = Calls { pipeline, dispatcher, state: Mutex::default() };
-        place.write(Number::new().name(Some(live.number), Arc::new(calls))?);
-        Ok(())
+        Number::new().name(Some(live.number), Arc::new(calls))
     })
 }
 
@@ -164,8 +162,7 @@ pub unsafe extern "C" fn farcall_pipeline_submit(
     on_complete: OnComplete,
     context: *mut c_void,
 ) -> *mut Error {
-    Error::of(|| {
-        let calls = object::find::<Calls>(pipeline)?;
+    object::with::<Calls>(pipeline, |calls| {
         let on_complete = on_complete.ok_or_else(|| invalid("on_complete is NULL"))?;
         // SAFETY: the caller vouches for the arguments.
         let args = unsafe { message(args, size, "arguments") }?;
@@ -198,9 +195,8 @@ pub unsafe extern "C" fn farcall_pipeline_poll(
     pipeline: *mut Pipeline,
     completed: *mut usize,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(completed, "completed", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(completed, "completed", 0) }, || {
         let calls = object::find::<Calls>(pipeline)?;
         if calls.dispatcher.is_some() {
             return Err(invalid("the completions of the pipeline run on the dispatcher"));
@@ -212,8 +208,7 @@ pub unsafe extern "C" fn farcall_pipeline_poll(
         for call in ready {
             count += usize::from(call.advance());
         }
-        place.write(count);
-        Ok(())
+        Ok(count)
     })
 }
 
@@ -222,10 +217,7 @@ pub unsafe extern "C" fn farcall_pipeline_poll(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_pipeline_close(pipeline: *mut Pipeline) -> *mut Error {
-    if pipeline.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| {
+    Error::of_given(pipeline, || {
         object::remove::<Calls>(pipeline)?.close();
         Ok(())
     })

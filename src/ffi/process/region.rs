@@ -44,14 +44,12 @@ pub unsafe extern "C" fn farcall_region_create(
     is_read_only: bool,
     region: *mut *mut Region,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(region, "region", std::ptr::null_mut()) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(region, "region", std::ptr::null_mut()) }, || {
         let access = if is_read_only { Access::ReadOnly } else { Access::ReadWrite };
         let heap = RegionHeap::new(farcall::controller::region::Region::new(bytes, access)?);
         let made = LiveRegion { heap, blocks: Mutex::default() };
-        place.write(Number::new().name(None, Arc::new(made))?);
-        Ok(())
+        Number::new().name(None, Arc::new(made))
     })
 }
 
@@ -96,9 +94,8 @@ pub unsafe extern "C" fn farcall_region_attach(
     is_anywhere: bool,
     address: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(address, "address", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(address, "address", 0) }, || {
         let live = object::find::<LiveProcess>(process)?;
         let found = object::find::<LiveRegion>(region)?;
         let attach = |region| match is_anywhere {
@@ -106,9 +103,9 @@ pub unsafe extern "C" fn farcall_region_attach(
             false => live.process.attach(region),
         };
         let attached = attach(found.heap.region())?;
-        place.write(attached.address().get());
+        let at = attached.address().get();
         live.lock_regions().insert(Number::of(region), attached);
-        Ok(())
+        Ok(at)
     })
 }
 
@@ -116,8 +113,7 @@ pub unsafe extern "C" fn farcall_region_attach(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_region_detach(region: *mut Region, process: *mut Process) -> *mut Error {
-    Error::of(|| {
-        let live = object::find::<LiveProcess>(process)?;
+    object::with::<LiveProcess>(process, |live| {
         let attached = live.lock_regions().remove(&Number::of(region));
         attached.ok_or_else(|| invalid("the region is not attached to this executor"))?.detach()
     })
@@ -130,8 +126,7 @@ fn with_part(
     bytes: usize,
     work: impl FnOnce(&farcall::controller::region::Region, usize, usize) -> farcall::Result<()>,
 ) -> *mut Error {
-    Error::of(|| {
-        let region = object::find::<LiveRegion>(region)?;
+    object::with::<LiveRegion>(region, |region| {
         let region = region.heap.region();
         let end = offset.checked_add(bytes).filter(|end| *end as u64 <= region.bytes());
         let outside = || invalid(format!("{bytes} bytes from the offset {offset} of the region"));
@@ -189,17 +184,15 @@ pub unsafe extern "C" fn farcall_region_allocate(
     alignment: usize,
     offset: *mut u64,
 ) -> *mut Error {
-    Error::of(|| {
-        // SAFETY: the caller vouches that the pointer is writable.
-        let place = unsafe { Out::new(offset, "offset", 0) }?;
+    // SAFETY: the caller vouches that the pointer is writable.
+    Out::stored(unsafe { Out::new(offset, "offset", 0) }, || {
         let region = object::find::<LiveRegion>(region)?;
         let layout = Layout::from_size_align(size, alignment);
         let layout = layout.map_err(|_| invalid(format!("{size} bytes aligned to {alignment}")))?;
         let block = region.heap.allocate(layout)?;
         let at = block.offset() as u64;
         region.blocks.lock().unwrap_or_else(PoisonError::into_inner).insert(at, block);
-        place.write(at);
-        Ok(())
+        Ok(at)
     })
 }
 
@@ -207,8 +200,7 @@ pub unsafe extern "C" fn farcall_region_allocate(
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_region_free(region: *mut Region, offset: u64) -> *mut Error {
-    Error::of(|| {
-        let region = object::find::<LiveRegion>(region)?;
+    object::with::<LiveRegion>(region, |region| {
         let block = region.blocks.lock().unwrap_or_else(PoisonError::into_inner).remove(&offset);
         block.map(drop).ok_or_else(|| invalid(format!("no block is at the offset {offset}")))
     })
@@ -219,8 +211,5 @@ pub extern "C" fn farcall_region_free(region: *mut Region, offset: u64) -> *mut 
 #[unsafe(no_mangle)]
 #[must_use]
 pub extern "C" fn farcall_region_dispose(region: *mut Region) -> *mut Error {
-    if region.is_null() {
-        return std::ptr::null_mut();
-    }
-    Error::of(|| object::remove::<LiveRegion>(region).map(drop))
+    object::dispose::<LiveRegion>(region)
 }
