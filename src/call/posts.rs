@@ -135,13 +135,17 @@ impl Posts {
                 }
             }
         }
-        state.is_sending = false;
+        self.stop_sending(&mut state);
+        outcome
+    }
+
+    fn stop_sending(&self, state: &mut State) {
+        (state.is_sending, state.runner) = (false, None);
         // Only then, since to notify is a system call.
         if state.waiters > 0 {
             self.changed.notify_all();
         }
-        self.look_at(&mut state);
-        outcome
+        self.look_at(state);
     }
 
     /// Makes sure that posted calls have run, in a session within one process: `run` runs them on this thread. A call that one of them
@@ -174,11 +178,7 @@ impl Posts {
             outcome = outcome.and(run(target, &args));
             state = self.state.lock();
         }
-        (state.is_sending, state.runner) = (false, None);
-        if state.waiters > 0 {
-            self.changed.notify_all();
-        }
-        self.look_at(&mut state);
+        self.stop_sending(&mut state);
         outcome
     }
 

@@ -155,6 +155,49 @@ control_messages! {
     b'u' => NotForked { why: String }, from Zygote, files 0;
 }
 
+/// The messages that a controller sends, as a pattern for an end that takes none of them. Add a new message to one of these three:
+/// the ends do not compile without it.
+macro_rules! from_controller {
+    () => {
+        $crate::wire::control::ControlMessage::Begin { .. }
+            | $crate::wire::control::ControlMessage::Lane { .. }
+            | $crate::wire::control::ControlMessage::Pipeline { .. }
+            | $crate::wire::control::ControlMessage::ReverseLane { .. }
+            | $crate::wire::control::ControlMessage::NoLane { .. }
+            | $crate::wire::control::ControlMessage::Slab { .. }
+            | $crate::wire::control::ControlMessage::Region { .. }
+            | $crate::wire::control::ControlMessage::Freeze { .. }
+            | $crate::wire::control::ControlMessage::Fork { .. }
+            | $crate::wire::control::ControlMessage::Collect { .. }
+            | $crate::wire::control::ControlMessage::Interrupt { .. }
+    };
+}
+pub(crate) use from_controller;
+
+/// The messages that an executor sends, as a pattern for an end that takes none of them.
+macro_rules! from_executor {
+    () => {
+        $crate::wire::control::ControlMessage::RequestLane { .. }
+            | $crate::wire::control::ControlMessage::Refused { .. }
+            | $crate::wire::control::ControlMessage::NotInterrupted { .. }
+            | $crate::wire::control::ControlMessage::Sweeper { .. }
+            | $crate::wire::control::ControlMessage::LastWords { .. }
+    };
+}
+pub(crate) use from_executor;
+
+/// The messages that a zygote sends, as a pattern for an end that takes none of them.
+macro_rules! from_zygote {
+    () => {
+        $crate::wire::control::ControlMessage::Frozen { .. }
+            | $crate::wire::control::ControlMessage::NotFrozen { .. }
+            | $crate::wire::control::ControlMessage::Lost { .. }
+            | $crate::wire::control::ControlMessage::Forked { .. }
+            | $crate::wire::control::ControlMessage::NotForked { .. }
+    };
+}
+pub(crate) use from_zygote;
+
 impl ControlMessage {
     /// Decodes a received message.
     ///

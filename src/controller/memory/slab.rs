@@ -53,7 +53,6 @@ impl Slab {
         first: &Arc<Segment>,
     ) -> Result<Self> {
         let [code, constants] = code_and_constants(bytes)?;
-        check_bytes(bytes.data)?;
         let data = Segment::create(c"farcall-data", bytes.data, false)?;
         Ok(Self::of_segments(index, placement, bytes, first, [code, constants, data]))
     }
@@ -72,7 +71,6 @@ impl Slab {
         map: impl FnOnce([BorrowedFd<'_>; 2], u64) -> Result<Arc<Reservation>>,
     ) -> Result<(Self, ExecutorAddr)> {
         let [code, constants] = code_and_constants(bytes)?;
-        check_bytes(bytes.data)?;
         let memory = map([code.file()?, constants.file()?], bytes.data)?;
         let data = Segment::at_end_of(&memory, bytes.data)?;
         let slab = Self::of_segments(index, placement, bytes, first, [code, constants, data]);
@@ -380,10 +378,9 @@ impl Slab {
     }
 }
 
-/// The memory files of the stripes that only the controller writes, sealed.
+/// The memory files of the stripes that only the controller writes, sealed, of a slab with these sizes.
 fn code_and_constants(bytes: PerProt<u64>) -> Result<[Segment; 2]> {
-    check_bytes(bytes.code)?;
-    check_bytes(bytes.constants)?;
+    bytes.into_array().into_iter().try_for_each(check_bytes)?;
     let code = Segment::create_for_readers(c"farcall-code", bytes.code, true)?;
     Ok([code, Segment::create_for_readers(c"farcall-constants", bytes.constants, false)?])
 }

@@ -33,7 +33,7 @@ use crate::sys::process::child::Awaiter;
 use crate::transport::control::{self, Heard};
 use crate::transport::lane::segment;
 use crate::transport::{Closer, End, Lane, PollPolicy, Side, pipeline};
-use crate::wire::control::ControlMessage;
+use crate::wire::control::{ControlMessage, from_controller, from_zygote};
 use crate::wire::hello::{Features, Hello};
 use crate::wire::layout::DOORBELL_WORD;
 
@@ -320,22 +320,7 @@ impl LaneOpener {
                 self.numbered().last_words = Some((hello, why));
                 Ok(())
             }
-            ControlMessage::Begin { .. }
-            | ControlMessage::Lane { .. }
-            | ControlMessage::Pipeline { .. }
-            | ControlMessage::ReverseLane
-            | ControlMessage::NoLane
-            | ControlMessage::Slab { .. }
-            | ControlMessage::Region { .. }
-            | ControlMessage::Freeze
-            | ControlMessage::Interrupt { .. }
-            | ControlMessage::Fork
-            | ControlMessage::Collect { .. }
-            | ControlMessage::Frozen
-            | ControlMessage::NotFrozen { .. }
-            | ControlMessage::Lost { .. }
-            | ControlMessage::Forked { .. }
-            | ControlMessage::NotForked { .. } => Err(message.misplaced("a controller")),
+            from_controller!() | from_zygote!() => Err(message.misplaced("a controller")),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::sys::process::child::Parent;
 use crate::sys::process::dying;
 use crate::sys::process::dying::Ended;
 use crate::transport::control::{self, Heard};
-use crate::wire::control::ControlMessage;
+use crate::wire::control::{ControlMessage, from_controller};
 
 /// A zygote. The process ends when this value is dropped.
 #[derive(Debug)]
@@ -161,20 +161,10 @@ fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
         ControlMessage::LastWords { why, .. } => {
             Err(Error::disconnected(format!("the snapshot's process has ended (it said: {why})")))
         }
-        ControlMessage::Begin { .. }
-        | ControlMessage::Lane { .. }
-        | ControlMessage::Pipeline { .. }
-        | ControlMessage::ReverseLane
-        | ControlMessage::NoLane
-        | ControlMessage::Slab { .. }
-        | ControlMessage::Region { .. }
-        | ControlMessage::Freeze
-        | ControlMessage::Fork
-        | ControlMessage::Collect { .. }
+        from_controller!()
         | ControlMessage::RequestLane
         | ControlMessage::Refused { .. }
         | ControlMessage::NotInterrupted { .. }
-        | ControlMessage::Interrupt { .. }
         | ControlMessage::Sweeper { .. } => {
             Err(message.misplaced("a controller that waits for an answer of a zygote"))
         }

@@ -38,7 +38,7 @@ use crate::sys::io::socket;
 use crate::sys::process::tied;
 use crate::transport::control::{self, Received};
 use crate::transport::lane::segment;
-use crate::wire::control::ControlMessage;
+use crate::wire::control::{ControlMessage, from_executor, from_zygote};
 use crate::wire::layout::{DOORBELL_WORD, HOLDER_WORDS, PROCESS_HOLDER_WORD};
 use crate::{ExecutorAddr, Prot};
 
@@ -228,16 +228,8 @@ impl Acceptor {
                 ControlMessage::Begin { .. }
                 | ControlMessage::Fork
                 | ControlMessage::Collect { .. }
-                | ControlMessage::RequestLane
-                | ControlMessage::Refused { .. }
-                | ControlMessage::NotInterrupted { .. }
-                | ControlMessage::Sweeper { .. }
-                | ControlMessage::LastWords { .. }
-                | ControlMessage::Frozen
-                | ControlMessage::NotFrozen { .. }
-                | ControlMessage::Lost { .. }
-                | ControlMessage::Forked { .. }
-                | ControlMessage::NotForked { .. } => {
+                | from_executor!()
+                | from_zygote!() => {
                     return Err(message.misplaced("an executor that serves already"));
                 }
             }

@@ -43,7 +43,7 @@ use crate::transport::control::{self, Received};
 use crate::transport::lane::segment;
 use crate::transport::opening::{self, Channel};
 use crate::transport::{Connection, Lane, Side, VettedPeer};
-use crate::wire::control::ControlMessage;
+use crate::wire::control::{ControlMessage, from_executor, from_zygote};
 use crate::wire::hello::Hello;
 use crate::wire::layout::{self, HOLDER_WORD, HOLDER_WORDS};
 
@@ -510,17 +510,9 @@ fn receive_begin(socket: BorrowedFd<'_>) -> Result<(Hello, Vec<OwnedFd>)> {
         | ControlMessage::Freeze
         | ControlMessage::Fork
         | ControlMessage::Collect { .. }
-        | ControlMessage::RequestLane
-        | ControlMessage::Refused { .. }
-        | ControlMessage::NotInterrupted { .. }
         | ControlMessage::Interrupt { .. }
-        | ControlMessage::Sweeper { .. }
-        | ControlMessage::LastWords { .. }
-        | ControlMessage::Frozen
-        | ControlMessage::NotFrozen { .. }
-        | ControlMessage::Lost { .. }
-        | ControlMessage::Forked { .. }
-        | ControlMessage::NotForked { .. } => {
+        | from_executor!()
+        | from_zygote!() => {
             Err(message.misplaced("an executor ahead of the controller's first message"))
         }
     }

@@ -26,7 +26,7 @@ use crate::executor::process::{descriptors, first_thread};
 use crate::sys::process::thread::Undisturbed;
 use crate::sys::process::{fork, tied};
 use crate::transport::control::{self, Received};
-use crate::wire::control::ControlMessage;
+use crate::wire::control::{ControlMessage, from_executor, from_zygote};
 
 /// How long the threads of the executor may take to end, once their lanes have.
 const THREADS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -130,17 +130,9 @@ fn receive(socket: BorrowedFd<'_>) -> Result<Option<Request>> {
         | ControlMessage::Slab { .. }
         | ControlMessage::Region { .. }
         | ControlMessage::Freeze
-        | ControlMessage::RequestLane
-        | ControlMessage::Refused { .. }
-        | ControlMessage::NotInterrupted { .. }
         | ControlMessage::Interrupt { .. }
-        | ControlMessage::Sweeper { .. }
-        | ControlMessage::LastWords { .. }
-        | ControlMessage::Frozen
-        | ControlMessage::NotFrozen { .. }
-        | ControlMessage::Lost { .. }
-        | ControlMessage::Forked { .. }
-        | ControlMessage::NotForked { .. } => Err(message.misplaced("a zygote")),
+        | from_executor!()
+        | from_zygote!() => Err(message.misplaced("a zygote")),
     }
 }
 

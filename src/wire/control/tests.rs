@@ -23,6 +23,20 @@ fn random_message(form: &Form, random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
+fn patterns_of_senders_agree_with_the_table() {
+    let mut random = Random::new(1);
+    for form in ControlMessage::FORMS {
+        let message = ControlMessage::decode(&random_message(form, &mut random)).expect("right");
+        let sender = match message {
+            from_controller!() => Sender::Controller,
+            from_executor!() => Sender::Executor,
+            from_zygote!() => Sender::Zygote,
+        };
+        assert_eq!(sender, form.sender, "{form}");
+    }
+}
+
+#[test]
 fn letters_and_names_stay_as_they_are() {
     let forms: Vec<_> = ControlMessage::FORMS
         .iter()
