@@ -1,6 +1,6 @@
 //! Errors of farcall as exceptions, whose classes are in `farcall/errors.py`.
 
-use farcall::{Error, ErrorKind, Fact};
+use farcall::{Error, ErrorKind, Fact, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -9,6 +9,14 @@ use pyo3::types::PyDict;
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     // A signal for the whole terminal may have ended the executor as well.
     py.check_signals().and_then(|()| exception(py, error)).unwrap_or_else(|failed| failed)
+}
+
+/// Does what may wait, without the interpreter's lock. Its error is an exception.
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    py.detach(work).map_err(|error| raise(py, &error))
 }
 
 /// As [`raise`], for a call that did not return in time.

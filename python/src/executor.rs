@@ -204,17 +204,16 @@ impl Executor {
             builder = builder.spin(seconds(spin)?);
         }
         let started = if in_process {
-            let builder = builder.in_process();
             // Streams and signals are the interpreter's.
-            py.detach(|| builder.start())
+            error::detached(py, || builder.in_process().start())
         } else {
             // A call that no thread waits for any more would keep the later ones waiting.
             let policy = RestartPolicy::new().kill_on_timeout();
             let policy = if standby { policy.standby() } else { policy };
             let builder = builder.restart(policy).processes(processes);
-            py.detach(|| start(&builder))
+            error::detached(py, || start(&builder))
         };
-        let executor = started.map_err(|error| error::raise(py, &error))?;
+        let executor = started?;
         let shared = Shared {
             executor,
             heap: OnceLock::new(),
@@ -243,8 +242,7 @@ impl Executor {
     #[pyo3(signature = (bytes, large_pages = false))]
     fn allocate(&self, py: Python<'_>, bytes: usize, large_pages: bool) -> PyResult<Memory> {
         self.shared.check_open()?;
-        let block = py.detach(|| self.shared.heap()?.allocate(bytes, large_pages));
-        block.map(Memory::new).map_err(|error| error::raise(py, &error))
+        error::detached(py, || self.shared.heap()?.allocate(bytes, large_pages)).map(Memory::new)
     }
 
     /// Reads bytes of the only executor: for addresses that linked code has returned or passed to a function of Python.
@@ -291,15 +289,14 @@ impl Executor {
         self.shared.check_open()?;
         self.shared.check_process("Executor.interrupt_all")?;
         let grace = seconds(grace)?;
-        let interrupted = py.detach(|| self.shared.executor.interrupt_all(grace));
-        interrupted.map_err(|error| error::raise(py, &error))
+        error::detached(py, || self.shared.executor.interrupt_all(grace))
     }
 
     /// As `kill`, and starts the next processes now.
     fn restart(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.check_open()?;
         self.shared.check_process("Executor.restart")?;
-        py.detach(|| self.shared.executor.restart()).map_err(|error| error::raise(py, &error))
+        error::detached(py, || self.shared.executor.restart())
     }
 
     /// Ends the executors. Calls under way fail, later ones are refused. Arrays stay.
@@ -318,8 +315,7 @@ impl Executor {
         if self.shared.executor.processes() > 1 {
             return Err(PyValueError::new_err("an address means nothing among several processes"));
         }
-        let found = py.detach(|| read(&self.shared.executor.process()?));
-        let found = found.map_err(|error| error::raise(py, &error))?;
+        let found = error::detached(py, || read(&self.shared.executor.process()?))?;
         Ok(found.into_iter().next().unwrap_or_default())
     }
 }

@@ -43,7 +43,7 @@ impl Function {
         function: controller::Function<Signature>,
         prototype: Prototype,
     ) -> PyResult<Self> {
-        py.detach(|| function.bind()).map_err(|error| error::raise(py, &error))?;
+        error::detached(py, || function.bind())?;
         Ok(Self { shared, definitions, function, prototype: Arc::new(prototype) })
     }
 
@@ -56,8 +56,7 @@ impl Function {
         cancellation: Option<&Cancellation>,
     ) -> PyResult<Value> {
         let callbacks = std::mem::take(&mut arguments.callbacks);
-        let present = py.detach(|| self.function.bind());
-        let present = present.map_err(|error| error::raise(py, &error))?;
+        let present = error::detached(py, || self.function.bind())?;
         let process = present.process().map_err(|error| error::raise(py, &error))?;
         let executor = Executor::from(&process);
         let mut defined = Vec::new();
@@ -69,8 +68,7 @@ impl Function {
                 let address = dylib.lookup("callback")?;
                 Ok((dylib, address))
             };
-            let made = py.detach(|| handler.and_then(define));
-            let (dylib, address) = made.map_err(|error| error::raise(py, &error))?;
+            let (dylib, address) = error::detached(py, || handler.and_then(define))?;
             arguments.values[position] = Value::Pointer(address);
             defined.push(dylib);
         }

@@ -40,7 +40,7 @@ impl Library {
         work: impl FnOnce(&controller::Library) -> farcall::Result<()> + Send,
     ) -> PyResult<()> {
         self.shared.check_open()?;
-        py.detach(|| work(&self.library)).map_err(|error| error::raise(py, &error))
+        error::detached(py, || work(&self.library))
     }
 }
 
@@ -51,8 +51,7 @@ impl Library {
     fn new(py: Python<'_>, executor: &crate::executor::Executor, name: String) -> PyResult<Self> {
         let shared = Arc::clone(executor.shared());
         shared.check_open()?;
-        let library =
-            py.detach(|| shared.library(name)).map_err(|error| error::raise(py, &error))?;
+        let library = error::detached(py, || shared.library(name))?;
         let definitions = executor.definitions().clone_ref(py);
         Ok(Self { shared, definitions, defined: Mutex::default(), library })
     }
