@@ -10,7 +10,7 @@
 //! | `callback` | functions of Python that linked code calls; `definitions`: functions that libraries keep; `exit`: calls at the exit |
 //! | `wait` | calls that Ctrl-C and a timeout end |
 //! | `future` | submitted calls |
-//! | `function`, `library`, `executor` | the classes of the module |
+//! | `function`, `library`, `executor` | the classes of the module; `object_builder`: objects that a program has made itself |
 //!
 //! A part imports only from those above it; `executor` has what functions and libraries share.
 //!
@@ -39,5 +39,6 @@ fn _farcall(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<function::Function>()?;
     module.add_class::<array::Memory>()?;
     module.add_class::<wait::Cancellation>()?;
+    module.add_function(wrap_pyfunction!(library::object_builder::build_object, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -1,5 +1,7 @@
 //! Objects that are linked together in each executor.
 
+pub(crate) mod object_builder;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use farcall::controller;

@@ -16,6 +16,7 @@ from .executor import Executor, Library, default_executor, to_arrow
 from .future import Future
 from .jit import jit_c
 from .kernel import Kernel
+from .objects import Frame, ObjectBuilder, ObjectPart
 from .signatures import describe_functions
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Error",
     "Executor",
     "ExecutorDied",
+    "Frame",
     "Function",
     "Future",
     "Kernel",
@@ -32,6 +34,8 @@ __all__ = [
     "LimitError",
     "LinkError",
     "Memory",
+    "ObjectBuilder",
+    "ObjectPart",
     "__version__",
     "default_executor",
     "jit_c",

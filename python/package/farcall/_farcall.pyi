@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from typing_extensions import Self
@@ -7,6 +7,8 @@ from typing_extensions import Self
 from .future import Future
 
 __version__: str
+
+def build_object(name: str, parts: Sequence[Any]) -> bytes: ...
 
 class Memory:
     @property

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 import numpy
 
 from . import _farcall, columns, compiler, prototypes
+from .objects import ObjectBuilder
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
@@ -119,8 +120,8 @@ class Executor(_farcall.Executor):
         """A library without contents. Its name appears in errors."""
         return Library(self, name)
 
-    def add_object(self, *objects: File) -> Library:
-        """A new library with these object files, each a path or bytes."""
+    def add_object(self, *objects: File | ObjectBuilder) -> Library:
+        """A new library with these object files, each a path, bytes or an :class:`ObjectBuilder`."""
         return self.library("objects").add_object(*objects)
 
     def add_archive(self, *archives: File) -> Library:
@@ -228,10 +229,11 @@ class Library(_farcall.Library):
         self._sources: list[str] = []
         self._functions: dict[str, _farcall.Function] = {}
 
-    def add_object(self, *objects: File) -> Self:
-        """Adds object files, each a path or bytes. Returns the library."""
+    def add_object(self, *objects: File | ObjectBuilder) -> Self:
+        """Adds object files, each a path, bytes or an :class:`ObjectBuilder`. Returns the library."""
         for one in objects:
-            self.link_object(*_named(one, "object.o"))
+            named = (one.name, one.build()) if isinstance(one, ObjectBuilder) else _named(one, "object.o")
+            self.link_object(*named)
         return self
 
     def add_archive(self, *archives: File) -> Self:
