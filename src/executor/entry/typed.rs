@@ -4,13 +4,11 @@
 use std::ffi::{c_char, c_void};
 
 use crate::ExecutorAddr;
-use crate::call::direct::Other;
 use crate::call::typed::{self, TYPED_CALL, TYPED_ROWS};
 use crate::executor::entry::abi::Frame;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
-use crate::executor::entry::{enter, unwind_boundary, wrapper};
-use crate::sys::process::fork;
+use crate::executor::entry::{enter, unwind_boundary};
 use crate::types::abi::{FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape};
 
 unsafe extern "C" {
@@ -57,7 +55,8 @@ unsafe fn call_numbers(
     words: &[[u8; 8]],
 ) -> Option<std::result::Result<u64, String>> {
     let is_float = shape.scalar()?;
-    if words.len() != shape.integers() + shape.floats() {
+    let (integers, floats) = (shape.integers(), shape.floats());
+    if integers > INTEGERS || floats > FLOATS || words.len() != integers + floats {
         return None;
     }
     let function = pointer::<c_void>(function).expose_provenance();
@@ -73,30 +72,16 @@ pub(crate) fn address() -> u64 {
     call as *const () as u64
 }
 
-/// Makes a typed call of a controller in this process that takes a word in each register. True if it has a result, which is `word`.
-/// Otherwise `other` says why it was unwound; without that it was not made.
+/// Makes a typed call of a function that takes a word in each register, and returns the word of its result. `None` for any other call,
+/// which was not made.
 #[inline(always)]
-pub(crate) fn call_here(message: &[u8], word: &mut u64, other: &mut Other) -> bool {
-    let Some((function, shape, words)) = typed::split_head(message) else { return false };
-    let generation = fork::generation();
+pub(crate) fn call_word(message: &[u8]) -> Option<std::result::Result<u64, String>> {
+    let (function, shape, words) = typed::split_head(message)?;
     if function.is_null() {
-        return false;
+        return None;
     }
     // SAFETY: the controller vouches for the function's type; the executor obeys it.
-    let result = match unsafe { call_numbers(function, shape, words) } {
-        None => return false,
-        Some(Ok(result)) => {
-            *word = result;
-            None
-        }
-        Some(Err(why)) => Some(why),
-    };
-    if fork::generation() != generation {
-        wrapper::end_child(result);
-    }
-    let Some(why) = result else { return true };
-    *other = Some(Err(why));
-    false
+    unsafe { call_numbers(function, shape, words) }
 }
 
 /// Calls a function that needs more than a word in each register, or has another result.
@@ -196,19 +181,25 @@ unsafe fn argument<'a>(data: *const c_char, size: usize) -> &'a [u8] {
 /// The wrapper function that makes a typed call.
 unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBuffer {
     // SAFETY: wrapper functions are called with `size` readable bytes at `data`.
-    match typed::read(unsafe { argument(data, size) }) {
-        Ok((function, ..)) if function.is_null() => {
-            WrapperFunctionBuffer::out_of_band("call of address 0")
-        }
-        Ok((function, shape, words)) => {
-            // SAFETY: the controller vouches for the function's type; the executor obeys it.
-            match unsafe { call_shaped(function, shape, words) } {
-                Ok(result) => result,
-                Err(why) => WrapperFunctionBuffer::out_of_band(&why),
-            }
-        }
-        Err(error) => WrapperFunctionBuffer::out_of_band(&format!("{TYPED_CALL}: {error}")),
+    let answered = answer(unsafe { argument(data, size) });
+    answered.unwrap_or_else(|why| WrapperFunctionBuffer::out_of_band(&why))
+}
+
+/// Makes a typed call, and returns what the wrapper function would. Not inlined: callers also make other calls, which its registers would
+/// slow down.
+///
+/// # Errors
+///
+/// Why the call was unwound, or not made.
+#[inline(never)]
+pub(crate) fn answer(message: &[u8]) -> std::result::Result<WrapperFunctionBuffer, String> {
+    let (function, shape, words) =
+        typed::read(message).map_err(|error| format!("{TYPED_CALL}: {error}"))?;
+    if function.is_null() {
+        return Err("call of address 0".to_owned());
     }
+    // SAFETY: the controller vouches for the function's type; the executor obeys it.
+    unsafe { call_shaped(function, shape, words) }
 }
 
 /// The wrapper function that makes a typed call for each of many rows. It drops their results.

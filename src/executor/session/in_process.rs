@@ -95,7 +95,7 @@ impl DirectExecutor for InProcess {
     fn call(&self, function: u64, args: &[u8], word: &mut u64, other: &mut Other) -> bool {
         static_reserve::catch_up();
         direct_calls::within(self.0.number, || {
-            if function == typed::address() && typed::call_here(args, word, other) {
+            if function == typed::address() && wrapper::call_here(args, word, other) {
                 return true;
             }
             if other.is_none() {
