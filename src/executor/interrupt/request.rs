@@ -1,6 +1,7 @@
 //! The requests of the controller to interrupt calls, as the acceptor's thread keeps them.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,15 @@ use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::process::eh_frame;
 use crate::sync::Mutex;
 
-/// The time to the next look at a thread, each up to a number of looks. Most threads leave their calls at the first look, and a second
-/// signal would make them slower. A thread that throws is almost always in the unwinder, so the next looks follow soon.
-const INTERVALS: [(u64, Duration); 4] = [
-    (8, Duration::from_micros(20)),
-    (300, Duration::from_micros(5)),
-    (500, Duration::from_micros(50)),
-    (u64::MAX, Duration::from_millis(1)),
-];
+/// The first looks at a thread follow each other by this time. Most threads leave their calls at the first one, and a second signal would
+/// make them slower.
+const FIRST_INTERVAL: Duration = Duration::from_micros(20);
+const FIRST_LOOKS: u64 = 8;
+/// Each further look comes later by this part of the time since the request. So a thread that cannot leave costs little. The
+/// controller needs a CPU as well, and a machine may have few.
+const LATER_PART: u32 = 16;
+const LATER_INTERVALS: RangeInclusive<Duration> =
+    Duration::from_micros(10)..=Duration::from_millis(1);
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
 #[derive(Debug, Default)]
@@ -41,6 +43,7 @@ struct Pending {
     served: Arc<ServedCalls>,
     call: u64,
     looks: u64,
+    begun: Instant,
     next: Instant,
     /// When the controller is told why the call goes on, unless it was told.
     told_at: Option<Instant>,
@@ -116,11 +119,12 @@ impl Requests {
         signal::install(&served).map_err(|error| error.to_string())?;
         served.note_obstacle(0, 0);
         served.calls().want(call);
-        let next = Instant::now();
+        let begun = Instant::now();
         // The controller's time began before, and it wants to know.
-        let told_at = next.checked_add(grace / 4 * 3);
-        let until = next.checked_add(grace).unwrap_or(next);
-        let pending = Pending { number, served, call, looks: 0, next, told_at, until };
+        let told_at = begun.checked_add(grace / 4 * 3);
+        let until = begun.checked_add(grace).unwrap_or(begun);
+        let pending =
+            Pending { number, served, call, looks: 0, begun, next: begun, told_at, until };
         self.pending.lock().push(pending);
         Ok(())
     }
@@ -135,7 +139,7 @@ impl Requests {
         let now = Instant::now();
         let mut goes_on = Vec::new();
         pending.retain_mut(|pending| {
-            let Pending { number, served, call, looks, next, told_at, until } = pending;
+            let Pending { number, served, call, looks, begun, next, told_at, until } = pending;
             if !served.calls().is_wanted(*call) {
                 return false;
             }
@@ -152,13 +156,19 @@ impl Requests {
                     return false;
                 }
                 *looks += 1;
-                let later = INTERVALS.iter().find(|(most, _)| *looks <= *most);
-                let interval = later.map_or(Duration::ZERO, |(_, interval)| *interval);
-                *next = now + interval;
+                *next = now + interval(*looks, now.saturating_duration_since(*begun));
             }
             true
         });
         let next = pending.iter().map(|pending| pending.next.min(pending.until)).min();
         (next.map(|next| next.saturating_duration_since(now)), goes_on)
     }
+}
+
+/// The time from a look to the next one.
+fn interval(looks: u64, since_request: Duration) -> Duration {
+    if looks <= FIRST_LOOKS {
+        return FIRST_INTERVAL;
+    }
+    (since_request / LATER_PART).clamp(*LATER_INTERVALS.start(), *LATER_INTERVALS.end())
 }
