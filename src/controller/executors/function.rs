@@ -232,6 +232,7 @@ impl<F: FunctionType> Function<F> {
 
     /// The function in the present process, which is started first if the last one has died. With several processes it is that of each
     /// in turn, free or not. Looking it up, and linking, show their errors here. Its calls fail when this process is dead.
+    /// It may not be called once its library was [cleared](crate::controller::Library::clear).
     ///
     /// # Errors
     ///

@@ -12,12 +12,14 @@ use crate::controller::region::AttachedRegion;
 use crate::controller::session::Process;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// The number and the name of a library, until its last handle is dropped.
 pub(super) struct LibraryName {
     pub(super) number: u64,
     pub(super) name: String,
+    /// How often its code was removed. What was found before is gone.
+    removals: AtomicU64,
     /// Gets the number when no handle of the library is left.
     dropped: Box<Dropped>,
 }
@@ -30,7 +32,16 @@ impl LibraryName {
         name: String,
         dropped: impl Fn(u64) + Send + Sync + 'static,
     ) -> Self {
-        Self { number, name, dropped: Box::new(dropped) }
+        Self { number, name, removals: AtomicU64::new(0), dropped: Box::new(dropped) }
+    }
+
+    pub(super) fn removals(&self) -> u64 {
+        // Relaxed: the host removes nothing while it calls.
+        self.removals.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_removal(&self) {
+        self.removals.fetch_add(1, Ordering::Relaxed);
     }
 }
 

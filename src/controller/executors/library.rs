@@ -411,7 +411,8 @@ impl Library {
 impl Library {
     /// Removes all code of the library from each process, and forgets what was added, redirected functions as well. Runs exit handlers
     /// and finalizers, deregisters unwind information, and frees the memory at once. Sends one message at most to a process. None of the
-    /// code may be running.
+    /// code may be running. A [`function`](Library::function) of the library is looked up again by its next call; functions that were
+    /// [bound](super::Function::bind) may not be called any more.
     ///
     /// # Errors
     ///
@@ -422,6 +423,7 @@ impl Library {
     pub fn clear(&self) -> Result<()> {
         let _clearing = self.slots.redirections().clear(&self.named)?;
         self.slots.forget(self.named.number);
+        self.named.count_removal();
         self.slots.for_each(|generation| generation.dylib(&self.named).clear())
     }
 

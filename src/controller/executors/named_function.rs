@@ -33,6 +33,8 @@ type Known<F> = Mutex<Option<Arc<Bound<F>>>>;
 /// A function in one process.
 struct Bound<F: FunctionType> {
     generation: Arc<Generation>,
+    /// How often the library's code was removed before the function was looked up.
+    removals: u64,
     function: BoundFunction<F>,
     /// Kills the process when a call has timed out, if the policy says so.
     late: Option<Abandoned>,
@@ -157,7 +159,10 @@ impl<F: FunctionType> NamedFunction<F> {
     fn bound(&self, slot: usize, deadline: Deadline, is_new: &mut bool) -> Result<Arc<Bound<F>>> {
         let place = &self.bound[slot];
         let known = place.lock().clone();
-        if let Some(bound) = known.filter(|bound| bound.generation.is_alive()) {
+        let removals = self.library.removals();
+        let is_present =
+            |bound: &Arc<Bound<F>>| bound.removals == removals && bound.generation.is_alive();
+        if let Some(bound) = known.filter(is_present) {
             return Ok(bound);
         }
         *is_new = true;
@@ -177,7 +182,7 @@ impl<F: FunctionType> NamedFunction<F> {
         }
         let session = &generation.process.session;
         let function = BoundFunction::new(session, address, self.form.clone());
-        let bound = Arc::new(Bound { generation, function, late });
+        let bound = Arc::new(Bound { generation, removals, function, late });
         let earlier = place.lock().replace(Arc::clone(&bound));
         // Dropping a session runs code of the host: not under the lock.
         drop(earlier);

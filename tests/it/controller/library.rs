@@ -41,6 +41,22 @@ fn functions_are_called_with_bytes_and_answer_bytes() {
     assert_eq!(result, 3_u64.to_le_bytes());
 }
 
+/// A call of removed code would end the host, if the code is in its process.
+#[test]
+fn a_function_is_looked_up_again_behind_a_clear() {
+    let executor = launch::executor();
+    let library = executor.library("d");
+    let answer = library.function::<extern "C" fn() -> u64>("answer");
+    for value in [41, 42] {
+        library.add_object(&constant("answer", value)).expect("added");
+        assert_eq!(answer.call(()).expect("a result"), value);
+        assert_eq!(answer.clone().submit(()).expect("submitted").wait().expect("one"), value);
+        library.clear().expect("cleared");
+        let error = answer.call(()).expect_err("removed");
+        assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
+    }
+}
+
 /// U5: what the dylib's own objects do not define, its shared libraries do.
 #[test]
 fn a_dylib_finds_functions_of_libraries_that_it_opened() {
