@@ -159,7 +159,8 @@ pub mod link {
     pub use farcall_link::{
         Archive, CalleeSaved, Definition, Dependencies, Export, External, FileBytes, Frame, Ifunc,
         Image, Input, Layout, LinkGraph, LinkStats, ObjectCache, ObjectFile, ObjectPart, Options,
-        Place, PlacedObject, SourceLine, SymbolTable, TlsBlock, Undefined, Verified, run,
+        Place, PlacedObject, Processor, SourceLine, SymbolTable, TlsBlock, Undefined, Verified,
+        run,
     };
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | folder | pass | what it does |
 //! |---|---|---|
-//! | `arch` | | Says what x86-64 relocations mean, and reads and writes the code around them. |
+//! | `arch` | | Says what the relocations of x86-64 and AArch64 mean, and reads and writes the code around them. |
 //! | `read` | 1 | [`ObjectFile::parse`] and [`Archive::parse`] read and check each file once; [`ObjectCache`] keeps what it has read. |
 //! | `build` | | [`ObjectBuilder`] makes such an object of machine code that a program has emitted itself. |
 //! | `graph` | 2 | [`LinkGraph::add_object`] and [`LinkGraph::add_archive`] resolve names: strong, weak, common, COMDAT. |
@@ -56,6 +56,7 @@ pub use farcall_base::{addr, error, types};
 use farcall_base::{limits, parallel, sync};
 
 pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
+pub use arch::processor::Processor;
 pub use build::frame::{CalleeSaved, Frame};
 pub use build::object_builder::ObjectBuilder;
 pub use build::part::ObjectPart;

@@ -160,8 +160,9 @@ impl Layout {
             let (prot, offset) = piece.place();
             let start = usize::try_from(offset).unwrap_or(usize::MAX);
             let bytes = &mut stripes[prot.index()].lock()[start..][..piece.bytes()];
-            if piece.padding() != 0 {
-                bytes.fill(piece.padding());
+            let padding = piece.padding(self);
+            if padding != 0 {
+                bytes.fill(padding);
             }
             piece.compute_in(self, addresses, bytes)
         };

@@ -69,11 +69,12 @@ impl Options {
 ///
 /// Archives are searched together, behind the last object, so their order among the objects does not matter. `resolve` is called
 /// once for each name that no file defines, in the order of the names. `place` is called once, with the sizes and alignments of the
-/// stripes. A program that needs more takes the same steps one by one, from [`LinkGraph::new`] to [`Layout::fixup`].
+/// stripes. The link is for the processor of the first object. A program that needs more takes the same steps one by one, from
+/// [`LinkGraph::new`] to [`Layout::fixup`].
 ///
 /// # Errors
 ///
-/// - A file cannot be linked, or two files define one name.
+/// - A file cannot be linked, or two files define one name. Two files are for two processors.
 /// - `resolve` has returned `None` for names that are not weak ([`Error::symbols`](crate::Error::symbols) lists all of them).
 /// - A stripe is not aligned, or a field does not reach its target from there.
 /// - The errors of `resolve` and `place`.
@@ -107,7 +108,12 @@ pub fn run<'a>(
     mut resolve: impl FnMut(&Undefined) -> Result<Option<External>>,
     place: impl FnOnce(&Layout) -> Result<Place>,
 ) -> Result<Image> {
-    let mut graph = LinkGraph::new();
+    let inputs: Vec<Input<'_>> = inputs.into_iter().collect();
+    let first = inputs.iter().find_map(|input| match input {
+        Input::Object(object) => Some(object.processor()),
+        Input::Archive(_) => None,
+    });
+    let mut graph = LinkGraph::for_processor(first.unwrap_or_default());
     options.threads_max.into_iter().for_each(|most| graph.set_threads_max(most));
     let mut archives = Archives::default();
     for input in inputs {

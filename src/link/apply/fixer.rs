@@ -3,8 +3,9 @@
 //! Invariant: a value fits its field, or the link fails.
 
 use crate::arch::edge::{Edge, Formula, Range, ThreadModel};
-use crate::arch::thread_code;
-use crate::arch::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::arch::facts::{GOT_ENTRY_BYTES, store};
+use crate::arch::processor::Processor;
+use crate::arch::{thread_code, x86_64};
 use crate::error::{Error, Result};
 use crate::graph::link_graph::Resolution;
 use crate::place::addresses::Addresses;
@@ -26,6 +27,9 @@ pub(super) struct Fixer<'a> {
 impl Fixer<'_> {
     pub(super) fn apply(&mut self, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
         let Edge { kind, target: symbol, .. } = *edge;
+        if let Some(operand) = kind.operand {
+            return self.apply_operand(edge, operand, bytes);
+        }
         let place = self.address + u64::from(edge.offset);
         let target = self.addresses.symbols[self.input as usize][symbol as usize];
         let addend = edge.addend.cast_unsigned();
@@ -38,7 +42,7 @@ impl Fixer<'_> {
                 relative(target)
             }
             Formula::Branch => match self.layout.tables.stub(self.binding(symbol)) {
-                Some(stub) => relative(self.addresses.stubs + u64::from(stub) * STUB_BYTES),
+                Some(stub) => relative(self.addresses.stub(stub)),
                 None => relative(target),
             },
             Formula::GotLoad
@@ -60,6 +64,9 @@ impl Fixer<'_> {
             }
             Formula::Thread(ThreadModel::InitialEntry) => relative(got + self.entry(symbol)),
             Formula::Thread(model) => {
+                if self.layout.graph.processor() == Processor::Aarch64 {
+                    return self.apply_descriptor_call(edge, bytes);
+                }
                 let is_done = match self.tls_module(model, symbol) {
                     Some(_) => self.make_dynamic(bytes, edge, model, place),
                     None => {
@@ -69,19 +76,23 @@ impl Fixer<'_> {
                 };
                 return if is_done { Ok(()) } else { Err(self.out_of_range(edge, place, target)) };
             }
-            // The reader refuses `Dynamic`, and makes no edge of `Nothing`.
-            Formula::Nothing | Formula::Dynamic => return Ok(()),
+            // The reader refuses the last two, and makes no edge of `Nothing`. Only operands have the others.
+            Formula::Nothing
+            | Formula::GotAddress
+            | Formula::GotFromPage
+            | Formula::Dynamic
+            | Formula::Unsupported => return Ok(()),
         };
         if !kind.range.holds(value, kind.field_bytes) {
             return Err(self.out_of_range(edge, place, target));
         }
         let start = edge.offset as usize;
-        x86_64::store(&mut bytes[start..start + usize::from(kind.field_bytes)], value);
+        store(&mut bytes[start..start + usize::from(kind.field_bytes)], value);
         Ok(())
     }
 
     /// The number of the TLS module that code of this model asks for, if the thread-local is dynamic.
-    fn tls_module(&self, model: ThreadModel, symbol: u32) -> Option<u32> {
+    pub(super) fn tls_module(&self, model: ThreadModel, symbol: u32) -> Option<u32> {
         match model {
             ThreadModel::LocalBase => self.layout.tls_module,
             _ => self.layout.graph.tls_module_of(self.binding(symbol), self.layout.tls_module),
@@ -101,16 +112,16 @@ impl Fixer<'_> {
         let descriptor = self.addresses.got + u64::from(entry) * GOT_ENTRY_BYTES;
         // Code that uses descriptors has no stub, and needs none.
         let stub = graph.thread_functions.and_then(|functions| tables.stub(functions.global));
-        let stub = self.addresses.stubs + stub.map_or(0, u64::from) * STUB_BYTES;
+        let stub = self.addresses.stub(stub.unwrap_or(0));
         thread_code::make_dynamic(bytes, edge, model, place, descriptor, stub)
     }
 
-    fn binding(&self, symbol: u32) -> u32 {
+    pub(super) fn binding(&self, symbol: u32) -> u32 {
         self.layout.graph.inputs[self.input as usize].bindings[symbol as usize]
     }
 
     /// The offset of a symbol's entry in the GOT.
-    fn entry(&self, symbol: u32) -> u64 {
+    pub(super) fn entry(&self, symbol: u32) -> u64 {
         let entry = self.layout.tables.entry(self.input, symbol, self.binding(symbol));
         entry.map(u64::from).unwrap_or_default() * GOT_ENTRY_BYTES
     }
@@ -127,7 +138,7 @@ impl Fixer<'_> {
     }
 
     #[cold]
-    fn out_of_range(&self, edge: &Edge, place: u64, target: u64) -> Error {
+    pub(super) fn out_of_range(&self, edge: &Edge, place: u64, target: u64) -> Error {
         let input = &self.layout.graph.inputs[self.input as usize];
         let object = &input.object;
         let is_inside = self.is_inside(edge.target);
@@ -141,6 +152,9 @@ impl Fixer<'_> {
                  known size, which could be moved; recompile with -fPIC or -mcmodel=large"
             }
             (Formula::Size, _) => "the symbol is too large",
+            (Formula::Branch, _) if edge.kind.operand.is_some() => {
+                "a call reaches 128 MiB, and a stub is behind the code: make several links of the objects"
+            }
             (_, true) => "recompile with -mcmodel=large, or place the stripes closer together",
             (_, false) => "recompile with -mcmodel=large",
         };
@@ -152,7 +166,7 @@ impl Fixer<'_> {
             edge.offset,
             edge.kind.name,
             object.symbol_text(edge.target),
-            u32::from(edge.kind.field_bytes) * 8,
+            edge.kind.bits(),
             edge.addend,
         ))
     }

@@ -3,4 +3,5 @@
 //! Invariant: changes nothing but the bytes.
 
 mod fixer;
+mod operands;
 pub(super) mod stripes;

@@ -11,7 +11,7 @@ use std::ops::{AddAssign, Range};
 
 use super::fixer::Fixer;
 use crate::addr::Prot;
-use crate::arch::x86_64::{self, GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::arch::facts::{Facts, GOT_ENTRY_BYTES, store};
 use crate::error::{Error, Result};
 use crate::place::addresses::Addresses;
 use crate::place::block::{Block, Content};
@@ -65,14 +65,14 @@ impl Piece {
             *buffer = Vec::new();
             buffer.reserve_exact(self.bytes());
         }
-        buffer.resize(self.bytes(), self.padding());
+        buffer.resize(self.bytes(), self.padding(layout));
         let applied = self.compute_in(layout, addresses, buffer)?;
         Ok((buffer, applied))
     }
 
     /// The byte between its blocks.
-    pub(crate) fn padding(&self) -> u8 {
-        if self.prot == Prot::Code { x86_64::CODE_PADDING } else { 0 }
+    pub(crate) fn padding(&self, layout: &Layout) -> u8 {
+        if self.prot == Prot::Code { layout.graph.facts().code_padding } else { 0 }
     }
 
     /// Computes the piece in bytes that are its padding.
@@ -207,24 +207,25 @@ fn compute(
         }
         Content::Got => {
             for (entry, target) in bytes.chunks_exact_mut(8).zip(&layout.tables.entries) {
-                x86_64::store(entry, addresses.target(layout, *target));
+                store(entry, addresses.target(layout, *target));
             }
             return Ok(());
         }
         Content::Stubs => {
             let entry = |stub: &Stub| addresses.got + u64::from(stub.entry) * GOT_ENTRY_BYTES;
-            return fill_stubs(addresses.stubs, layout.tables.stubs.iter().map(entry), bytes);
+            let entries = layout.tables.stubs.iter().map(entry);
+            return fill_stubs(layout.graph.facts(), addresses.stubs, entries, bytes);
         }
         Content::IfuncStubs => {
             let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
-            return fill_stubs(addresses.ifunc_stubs, slots, bytes);
+            return fill_stubs(layout.graph.facts(), addresses.ifunc_stubs, slots, bytes);
         }
         Content::Code(code) => {
             bytes.copy_from_slice(code);
             return Ok(());
         }
         Content::RoutineAddress(routine) => {
-            x86_64::store(bytes, addresses.routines[*routine as usize]);
+            store(bytes, addresses.routines[*routine as usize]);
             return Ok(());
         }
         Content::EhFrameEnd => {
@@ -252,19 +253,20 @@ fn compute(
 
 /// Writes stubs that jump through `entries`, the first of them at `address`.
 fn fill_stubs(
+    facts: &Facts,
     mut address: u64,
     entries: impl Iterator<Item = u64>,
     bytes: &mut [u8],
 ) -> Result<()> {
-    for (bytes, entry) in bytes.chunks_exact_mut(8).zip(entries) {
-        let code = x86_64::stub(address, entry).ok_or_else(|| {
-            Error::link(format!(
+    let stub_bytes = usize::try_from(facts.stub_bytes).unwrap_or(1);
+    for (bytes, entry) in bytes.chunks_exact_mut(stub_bytes).zip(entries) {
+        if !(facts.write_stub)(address, entry, bytes) {
+            return Err(Error::link(format!(
                 "the stub at {address:#x} cannot reach its target's address at {entry:#x}: place the \
                  stripes within 2 GiB of each other"
-            ))
-        })?;
-        bytes.copy_from_slice(&code);
-        address += STUB_BYTES;
+            )));
+        }
+        address += facts.stub_bytes;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@
 //!
 //! Invariant: an edge's field lies inside its section. The reader checks that before it makes an [`Edge`].
 
+use super::operand::Operand;
+
 /// One field of a section that holds a value computed from the address of a symbol.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge {
@@ -28,9 +30,13 @@ pub(crate) struct EdgeKind {
     pub(crate) field_bytes: u8,
     /// Which values the field can hold.
     pub(crate) range: Range,
+    /// The operand that holds a part of the value; `None` when the whole field is a number.
+    pub(crate) operand: Option<Operand>,
 }
 
 /// The computation of a relocated field.
+///
+/// An [`Operand`] takes its part of the result. Where it counts pages, it takes the difference of the pages of both.
 ///
 /// | letter | value |
 /// |---|---|
@@ -57,6 +63,10 @@ pub(crate) enum Formula {
     GotLoad,
     /// G + A - GOT
     GotOffset,
+    /// G + A
+    GotAddress,
+    /// G + A - the page of GOT
+    GotFromPage,
     /// S + A - GOT
     FromGot,
     /// GOT + A - P
@@ -67,6 +77,8 @@ pub(crate) enum Formula {
     Thread(ThreadModel),
     /// Only dynamic linkers apply it; no object may contain it.
     Dynamic,
+    /// The linker knows its name only, and refuses it.
+    Unsupported,
 }
 
 /// How an access to a thread-local was compiled.
@@ -85,6 +97,8 @@ pub(crate) enum ThreadModel {
     Initial,
     /// G + A - P
     InitialEntry,
+    /// G + A
+    InitialAddress,
     /// S + A
     Exec,
     /// Code that loads the address of a descriptor. It is rewritten to use S, unless there is a descriptor.
@@ -110,7 +124,14 @@ impl EdgeKind {
     /// True when the field holds an address, or the distance to one, in less than 64 bits. Calls do not count,
     /// because they may go through a stub.
     pub(crate) fn is_narrow(&self) -> bool {
-        matches!(self.formula, Formula::Absolute | Formula::Delta) && self.field_bytes < 8
+        let is_part = self.operand.is_some_and(|operand| operand.bits() > 33);
+        let is_address = matches!(self.formula, Formula::Absolute | Formula::Delta);
+        is_address && self.field_bytes < 8 && !is_part
+    }
+
+    /// How many bits of the value the field can tell apart.
+    pub(crate) fn bits(&self) -> u32 {
+        self.operand.map_or(u32::from(self.field_bytes) * 8, Operand::bits)
     }
 }
 
@@ -140,12 +161,17 @@ impl Formula {
             Formula::GotDelta
                 | Formula::GotLoad
                 | Formula::GotOffset
-                | Formula::Thread(ThreadModel::InitialEntry)
+                | Formula::GotAddress
+                | Formula::GotFromPage
+                | Formula::Thread(ThreadModel::InitialEntry | ThreadModel::InitialAddress)
         )
     }
 
     /// True when the value refers to the GOT itself.
     pub(crate) fn needs_got(self) -> bool {
-        matches!(self, Formula::GotOffset | Formula::FromGot | Formula::GotBaseDelta)
+        matches!(
+            self,
+            Formula::GotOffset | Formula::GotFromPage | Formula::FromGot | Formula::GotBaseDelta
+        )
     }
 }

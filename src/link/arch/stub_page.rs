@@ -1,4 +1,4 @@
-//! Pages of stubs for functions that are replaced or compiled while a program runs.
+//! Pages of stubs for functions that are replaced or compiled while a program runs, in the code of x86-64.
 //!
 //! Each stub is one word of code. It jumps through its *slot*, the word with the same number on a page of constants, which
 //! only the controller can write. Behind the stubs lies a *trampoline* for each. While a function is not compiled, its slot

@@ -1,4 +1,4 @@
-//! The code by which compilers reach thread-locals, and what it becomes.
+//! The code by which x86-64 compilers reach thread-locals, and what it becomes.
 //!
 //! Every thread has its own copy of a link's TLS block. The distance of the copy from the thread pointer, which `%fs:0` holds,
 //! is the same in all threads: the *offset*, a negative number. Compilers do not always know it, so they emit one of five
@@ -43,7 +43,7 @@
 //! Invariant: code is rewritten as a whole or not at all, and never grows.
 
 use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel};
-use super::x86_64::{GOT_ENTRY_BYTES, store};
+use super::facts::{GOT_ENTRY_BYTES, store};
 
 /// A sequence of code that ends with a call of `__tls_get_addr`.
 struct Form {
@@ -324,5 +324,5 @@ const fn variant(
     field_bytes: u8,
     range: Range,
 ) -> EdgeKind {
-    EdgeKind { number, name, formula: Formula::Thread(model), field_bytes, range }
+    EdgeKind { number, name, formula: Formula::Thread(model), field_bytes, range, operand: None }
 }

@@ -3,6 +3,7 @@
 //! Invariant: a field that is written lies in the bytes that are given, and nothing else is written.
 
 use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel};
+use super::facts::{Facts, store};
 use Formula::{
     Absolute, Branch, Delta, Dynamic, FromGot, GotBaseDelta, GotDelta, GotLoad, GotOffset, Nothing,
     Size, Thread,
@@ -12,23 +13,17 @@ use Range::{Any, Either, Signed, Unsigned};
 /// The filler of gaps between functions: `int3`.
 pub(crate) const CODE_PADDING: u8 = 0xcc;
 
-/// An instruction of one byte that does nothing.
-pub(crate) const NOP: u8 = 0x90;
-
-/// The size of a function's address.
-pub(crate) const CODE_POINTER_BYTES: u64 = 8;
-
-/// The start of `_init` and `_fini`, which aligns the stack for the calls of the fragments: `sub $8, %rsp`.
-pub(crate) const ROUTINE_START: [u8; 4] = [0x48, 0x83, 0xec, 0x08];
-
-/// The end of `_init` and `_fini`: `add $8, %rsp; ret`.
-pub(crate) const ROUTINE_END: [u8; 5] = [0x48, 0x83, 0xc4, 0x08, 0xc3];
-
-/// The size of one entry of the GOT.
-pub(crate) const GOT_ENTRY_BYTES: u64 = 8;
-
-/// The size of one stub.
-pub(crate) const STUB_BYTES: u64 = 8;
+/// The code and the sizes that the linker writes.
+pub(crate) static FACTS: Facts = Facts {
+    code_padding: CODE_PADDING,
+    nop: &[0x90],
+    // sub $8, %rsp, which aligns the stack for the calls of the fragments
+    routine_start: &[0x48, 0x83, 0xec, 0x08],
+    // add $8, %rsp; ret
+    routine_end: &[0x48, 0x83, 0xc4, 0x08, 0xc3],
+    stub_bytes: STUB.len() as u64,
+    write_stub,
+};
 
 /// `jmp *entry(%rip)`, its displacement zero, and padding.
 const STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING];
@@ -55,13 +50,6 @@ pub(crate) fn refine(
     }
 }
 
-/// Stores `value` in `field`, the bytes of an edge's field. The value fits (see [`Range::holds`]).
-pub(crate) fn store(field: &mut [u8], value: u64) {
-    for (byte, new) in field.iter_mut().zip(value.to_le_bytes()) {
-        *byte = new;
-    }
-}
-
 /// The stub at `stub` that jumps to the address in the GOT entry at `entry`, or `None` when they are too
 /// far from each other.
 pub(crate) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
@@ -72,6 +60,12 @@ pub(crate) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
     let mut bytes = STUB;
     store(&mut bytes[2..6], displacement);
     Some(bytes)
+}
+
+fn write_stub(address: u64, entry: u64, bytes: &mut [u8]) -> bool {
+    let code = stub(address, entry);
+    code.iter().for_each(|code| bytes.copy_from_slice(code));
+    code.is_some()
 }
 
 /// The bytes of a trampoline's call; its return address is this far behind the trampoline's start.
@@ -194,5 +188,5 @@ const fn kind(
     field_bytes: u8,
     range: Range,
 ) -> EdgeKind {
-    EdgeKind { number, name, formula, field_bytes, range }
+    EdgeKind { number, name, formula, field_bytes, range, operand: None }
 }

@@ -56,7 +56,9 @@ impl Attempt {
             }
             graph.add_archive(&archive)?;
         } else {
-            graph.add_object(&ObjectFile::parse("fuzz.o", bytes.to_vec())?)?;
+            let object = ObjectFile::parse("fuzz.o", bytes.to_vec())?;
+            graph = LinkGraph::for_processor(object.processor());
+            graph.add_object(&object)?;
         }
         for need in graph.undefined() {
             graph.define_external(&need.name, ExecutorAddr::new(OUTSIDE));

@@ -14,6 +14,8 @@ use super::interface::{Export, External};
 use super::provided::TLS_MODULE_BASE_NAME;
 use crate::addr::ExecutorAddr;
 use crate::arch::edge::Edge;
+use crate::arch::facts::Facts;
+use crate::arch::processor::Processor;
 use crate::error::Result;
 use crate::parallel::Threads;
 use crate::read::eh_frame::{self, Record};
@@ -49,6 +51,7 @@ use crate::read::parsed::{Place, Role, Routine, Section, Symbol, SymbolKind};
 /// ```
 #[derive(Default)]
 pub struct LinkGraph {
+    processor: Processor,
     pub(crate) inputs: Vec<Input>,
     pub(crate) globals: Vec<Global>,
     /// The name of each one in `globals`. The image has the same table.
@@ -128,17 +131,33 @@ pub(crate) enum Resolution {
 }
 
 impl LinkGraph {
-    /// A graph without objects.
+    /// A graph without objects, for the processor of this program.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A graph without objects, for this processor. Objects for another one cannot be added.
+    #[must_use]
+    pub fn for_processor(processor: Processor) -> Self {
+        Self { processor, ..Self::default() }
+    }
+
+    /// The processor of all objects of the graph.
+    #[must_use]
+    pub fn processor(&self) -> Processor {
+        self.processor
+    }
+
+    pub(crate) fn facts(&self) -> &'static Facts {
+        self.processor.facts()
     }
 
     /// Adds an object and binds its names to those that are already there. The graph keeps a reference to the object until
     /// the link is over.
     ///
     /// # Errors
-    /// Two objects define the same name, and neither is weak.
+    /// Two objects define the same name, and neither is weak. Or the object is for another processor than the graph.
     pub fn add_object(&mut self, object: &ObjectFile) -> Result<()> {
         self.bind(object)?;
         self.drop_overridden();

@@ -30,6 +30,9 @@ use crate::read::parsed::{Place, Symbol};
 impl LinkGraph {
     /// Adds an object and resolves its names.
     pub(crate) fn bind(&mut self, object: &ObjectFile) -> Result<()> {
+        if object.processor() != self.processor() {
+            return Err(self.wrong_processor(object));
+        }
         let id = u32::try_from(self.inputs.len());
         let id = id.map_err(|_| Error::link("more than 2^32 objects in one link"))?;
         let mut input = Input {
@@ -66,6 +69,19 @@ impl LinkGraph {
         input.versions.sort_unstable();
         self.inputs.push(input);
         Ok(())
+    }
+
+    #[cold]
+    fn wrong_processor(&self, object: &ObjectFile) -> Error {
+        let (is, wanted) = (object.processor(), self.processor());
+        let others = match self.inputs.first() {
+            Some(first) => first.object.name(),
+            None => "this link",
+        };
+        Error::link(format!(
+            "{} is for {is}, and {others} for {wanted}: recompile one of them, because a link has one processor",
+            object.name()
+        ))
     }
 
     /// Which sections of `object`, which becomes input `id`, belong to groups that the graph already has.

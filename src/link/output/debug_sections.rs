@@ -45,11 +45,10 @@ pub(super) fn relocated(
         let relocations = table.data_as_array::<elf::Rela64<_>, _>(LE, bytes).ok()?;
         left = left.checked_sub(relocations.len())?;
         for one in relocations {
-            let field_bytes = match elf::RelocationType(one.r_type(LE, false).0) {
-                elf::R_X86_64_64 => 8,
-                elf::R_X86_64_32 | elf::R_X86_64_32S => 4,
-                // Thread-locals, which no reader here asks for.
-                _ => continue,
+            let number = one.r_type(LE, false).0;
+            // Others are of thread-locals, which no reader here asks for.
+            let Some(field_bytes) = object.object.processor().address_bytes(number) else {
+                continue;
             };
             let value = object.address_of(one.r_sym(LE, false));
             let value = value.wrapping_add(one.r_addend(LE).cast_unsigned());

@@ -4,6 +4,8 @@
 
 use object::elf;
 
+use crate::arch::processor::Processor;
+
 pub(super) const HEADER_BYTES: u64 = 64;
 pub(super) const SEGMENT_BYTES: u64 = 56;
 pub(super) const SECTION_BYTES: u64 = 64;
@@ -19,7 +21,10 @@ pub(super) fn put_header(file: &mut Vec<u8>, segments: u64, sections: u64) {
     let kind = [elf::ELFCLASS64.0, elf::ELFDATA2LSB.0, elf::EV_CURRENT.0, elf::ELFOSABI_NONE.0];
     file.extend_from_slice(&kind);
     put(file, &[(0, 8)]);
-    put(file, &[(elf::ET_DYN.0.into(), 2), (elf::EM_X86_64.0.into(), 2), (1, 4), (0, 8)]);
+    put(
+        file,
+        &[(elf::ET_DYN.0.into(), 2), (Processor::HOST.elf_machine().into(), 2), (1, 4), (0, 8)],
+    );
     let sections_at = if sections > 0 { HEADER_BYTES + segments * SEGMENT_BYTES } else { 0 };
     put(file, &[(HEADER_BYTES, 8), (sections_at, 8), (0, 4)]);
     put(file, &[(HEADER_BYTES, 2), (SEGMENT_BYTES, 2), (segments, 2)]);

@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
-use crate::arch::x86_64::STUB_BYTES;
 use crate::place::addresses::Addresses;
 use crate::place::layout::{Layout, NO_BLOCK};
 use crate::read::parsed::{Place, SymbolKind};
@@ -76,15 +75,16 @@ impl FunctionTable {
     fn add_stubs(&mut self, layout: &Layout, addresses: &Addresses) {
         let object = u32::try_from(self.objects.len()).unwrap_or(u32::MAX);
         self.objects.push(Arc::from("linker stub"));
+        let stub_bytes = layout.graph.facts().stub_bytes;
         for (number, stub) in (0..).zip(&layout.tables.stubs) {
-            let start = addresses.stubs + number * STUB_BYTES;
+            let start = addresses.stubs + number * stub_bytes;
             let name = layout.graph.names.text(stub.global);
-            self.add(object, name, "@plt", start, start + STUB_BYTES);
+            self.add(object, name, "@plt", start, start + stub_bytes);
         }
         for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
-            let start = addresses.ifunc_stubs + number * STUB_BYTES;
+            let start = addresses.ifunc_stubs + number * stub_bytes;
             let name = layout.graph.inputs[*input as usize].object.symbol_text(*symbol);
-            self.add(object, name, "@plt", start, start + STUB_BYTES);
+            self.add(object, name, "@plt", start, start + stub_bytes);
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::symbol_table::SymbolTable;
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
 use crate::apply::stripes::Applied;
-use crate::arch::x86_64::GOT_ENTRY_BYTES;
+use crate::arch::facts::GOT_ENTRY_BYTES;
 use crate::place::addresses::Addresses;
 use crate::place::block::{Block, Content, Rank};
 use crate::place::layout::{Layout, NO_BLOCK};

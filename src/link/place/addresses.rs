@@ -14,7 +14,6 @@ use super::layout::{Layout, NO_BLOCK};
 use super::routine::Part;
 use crate::addr::{AddrRange, ExecutorAddr};
 use crate::arch::edge::Range;
-use crate::arch::x86_64::STUB_BYTES;
 use crate::graph::interface::External;
 use crate::graph::link_graph::{Global, LOCAL, Resolution};
 use crate::limits::LOW_ADDRESS_END;
@@ -37,11 +36,13 @@ pub(crate) struct Addresses {
     pub(crate) resolvers: Vec<u64>,
     /// The offset of the TLS block from the thread pointer; 0 for dynamic ones.
     pub(crate) threads: u64,
+    stub_bytes: u64,
 }
 
 impl Addresses {
     pub(crate) fn new(layout: &Layout, bases: [ExecutorAddr; 3], thread_offset: i64) -> Addresses {
         let threads = thread_offset.cast_unsigned();
+        let stub_bytes = layout.graph.facts().stub_bytes;
         let thread_start = layout.threads.map_or(0, |threads| threads.start);
         let address = |block: &Block| bases[block.prot.index()].get() + block.offset;
         let blocks: Vec<u64> = layout.blocks.iter().map(address).collect();
@@ -73,7 +74,7 @@ impl Addresses {
             }
         };
         let own = |input: u32, symbol: u32| match layout.ifuncs.position(input, symbol) {
-            Some(position) => ifunc_stubs + u64::from(position) * STUB_BYTES,
+            Some(position) => ifunc_stubs + u64::from(position) * stub_bytes,
             None => place(input, symbol),
         };
         let functions = layout.ifuncs.functions.iter();
@@ -82,7 +83,7 @@ impl Addresses {
         let global = |(id, global): (u32, &Global)| match global.resolution {
             Resolution::External(found) => match layout.tables.stub(id) {
                 Some(stub) if is_canonical(&layout.tables.stubs[stub as usize], found, image) => {
-                    stubs + u64::from(stub) * STUB_BYTES
+                    stubs + u64::from(stub) * stub_bytes
                 }
                 _ => found.address.get(),
             },
@@ -111,7 +112,13 @@ impl Addresses {
             routines,
             resolvers,
             threads,
+            stub_bytes,
         }
+    }
+
+    /// The stub with this number.
+    pub(crate) fn stub(&self, number: u32) -> u64 {
+        self.stubs.wrapping_add(u64::from(number) * self.stub_bytes)
     }
 
     /// The value of a GOT entry.

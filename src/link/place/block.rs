@@ -9,7 +9,7 @@ use super::ifunc::Ifuncs;
 use super::routine::{Part, Routines};
 use crate::addr::Prot;
 use crate::arch::edge::Edge;
-use crate::arch::x86_64::{CODE_POINTER_BYTES, GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::arch::facts::{CODE_POINTER_BYTES, GOT_ENTRY_BYTES};
 use crate::error::{Error, Result};
 use crate::graph::link_graph::{LinkGraph, Resolution};
 use crate::graph::provided::{Bound, DSO_HANDLE_NAME, bound};
@@ -180,7 +180,7 @@ pub(crate) fn collect(graph: &LinkGraph, tables: &GotPlt, ifuncs: &Ifuncs) -> Re
         }
     }
     add_rooms(graph, &mut blocks);
-    add_tables(tables, ifuncs, &mut blocks);
+    add_tables(tables, ifuncs, graph.facts().stub_bytes, &mut blocks);
     add_routines(&routines, &mut blocks);
     for block in &mut blocks {
         if block.rank == Rank::ZeroFill && block.bytes >= LARGE_BYTES {
@@ -320,7 +320,7 @@ fn add_routines(routines: &Routines, blocks: &mut Vec<Block>) {
 }
 
 /// The GOT, the stubs and the end of `.eh_frame`, if they are needed.
-fn add_tables(tables: &GotPlt, ifuncs: &Ifuncs, blocks: &mut Vec<Block>) {
+fn add_tables(tables: &GotPlt, ifuncs: &Ifuncs, stub_bytes: u64, blocks: &mut Vec<Block>) {
     let mut table = |content, prot, rank, alignment, bytes| {
         blocks.push(Block { content, prot, rank, alignment, bytes, offset: 0 });
     };
@@ -329,11 +329,11 @@ fn add_tables(tables: &GotPlt, ifuncs: &Ifuncs, blocks: &mut Vec<Block>) {
         table(Content::Got, Prot::Constants, Rank::Got, 8, entries * GOT_ENTRY_BYTES);
     }
     if stubs > 0 {
-        table(Content::Stubs, Prot::Code, Rank::Stubs, 16, stubs * STUB_BYTES);
+        table(Content::Stubs, Prot::Code, Rank::Stubs, 16, stubs * stub_bytes);
     }
     let functions = ifuncs.functions.len() as u64;
     if functions > 0 {
-        let (stubs, slots) = (functions * STUB_BYTES, functions * GOT_ENTRY_BYTES);
+        let (stubs, slots) = (functions * stub_bytes, functions * GOT_ENTRY_BYTES);
         table(Content::IfuncStubs, Prot::Code, Rank::IfuncStubs, 16, stubs);
         table(Content::IfuncSlots, Prot::Data, Rank::IfuncSlots, 8, slots);
     }

@@ -105,7 +105,10 @@ fn objection_to_model(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> O
         | ThreadModel::Descriptor
         | ThreadModel::DescriptorCall => return None,
         ThreadModel::LocalOffset | ThreadModel::LocalInCode if module == own => return None,
-        ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec
+        ThreadModel::Initial
+        | ThreadModel::InitialEntry
+        | ThreadModel::InitialAddress
+        | ThreadModel::Exec
             if module.is_none() =>
         {
             return None;
@@ -113,7 +116,10 @@ fn objection_to_model(graph: &LinkGraph, site: &Site<'_>, own: Option<u32>) -> O
         ThreadModel::LocalOffset | ThreadModel::LocalInCode => {
             "this is a distance inside the link's own TLS block, where the variable is not"
         }
-        ThreadModel::Initial | ThreadModel::InitialEntry | ThreadModel::Exec => {
+        ThreadModel::Initial
+        | ThreadModel::InitialEntry
+        | ThreadModel::InitialAddress
+        | ThreadModel::Exec => {
             "this code wants one distance from the thread pointer in all threads, which thread-locals outside of \
              the static TLS reserve have not"
         }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: there is no start and no end where there is no fragment.
 
-use crate::arch::x86_64::{NOP, ROUTINE_END, ROUTINE_START};
+use crate::arch::facts::Facts;
 use crate::graph::link_graph::LinkGraph;
 use crate::read::parsed::{Role, Routine};
 
@@ -18,15 +18,20 @@ pub(crate) enum Part {
 }
 
 /// The alignment of the parts of each routine that the graph has.
-pub(super) struct Routines([Option<u64>; 2]);
+pub(super) struct Routines {
+    alignments: [Option<u64>; 2],
+    facts: &'static Facts,
+}
 
 impl Routines {
     pub(super) fn collect(graph: &LinkGraph) -> Routines {
-        let mut routines = Routines([None; 2]);
+        let mut routines = Routines { alignments: [None; 2], facts: graph.facts() };
+        // The gaps are filled with whole instructions.
+        let least = routines.facts.nop.len() as u64;
         for (_, section) in graph.inputs.iter().flat_map(|input| input.kept_sections()) {
             if let Role::Fragment(routine) = section.role {
-                let alignment = &mut routines.0[routine as usize];
-                *alignment = (*alignment).max(Some(section.alignment));
+                let alignment = &mut routines.alignments[routine as usize];
+                *alignment = (*alignment).max(Some(section.alignment.max(least)));
             }
         }
         routines
@@ -34,29 +39,32 @@ impl Routines {
 
     /// The alignment of the parts of a routine.
     pub(super) fn alignment(&self, routine: Routine) -> u64 {
-        self.0[routine as usize].unwrap_or(1)
+        self.alignments[routine as usize].unwrap_or(1)
     }
 
     /// The bytes of a fragment, with instructions behind them that do nothing, up to the next fragment.
     pub(super) fn fragment(&self, routine: Routine, content: &[u8]) -> Vec<u8> {
-        fill_up(content, self.alignment(routine))
+        fill_up(content, self.alignment(routine), self.facts.nop)
     }
 
     /// The start and the end of each routine that the graph has.
     pub(super) fn ends(&self) -> impl Iterator<Item = (Routine, [(Part, Vec<u8>); 2])> {
-        let has = |routine: &Routine| self.0[*routine as usize].is_some();
+        let has = |routine: &Routine| self.alignments[*routine as usize].is_some();
         [Routine::Init, Routine::Fini].into_iter().filter(has).map(|routine| {
-            let start = fill_up(&ROUTINE_START, self.alignment(routine));
-            (routine, [(Part::Start, start), (Part::End, ROUTINE_END.to_vec())])
+            let Facts { routine_start, routine_end, nop, .. } = self.facts;
+            let start = fill_up(routine_start, self.alignment(routine), nop);
+            (routine, [(Part::Start, start), (Part::End, routine_end.to_vec())])
         })
     }
 }
 
 /// Code with instructions behind it that do nothing, up to a multiple of `alignment`.
-fn fill_up(code: &[u8], alignment: u64) -> Vec<u8> {
+fn fill_up(code: &[u8], alignment: u64, nop: &[u8]) -> Vec<u8> {
     let mut code = code.to_vec();
     // A section's alignment is checked to be small.
     let alignment = usize::try_from(alignment).unwrap_or(1);
-    code.resize(code.len().next_multiple_of(alignment), NOP);
+    let end = code.len().next_multiple_of(alignment);
+    let mut bytes = nop.iter().copied().cycle().skip(code.len() % nop.len());
+    code.resize_with(end, || bytes.next().unwrap_or_default());
     code
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::elf;
 use super::parsed::{Group, Name, Parsed, Place, Section, Symbol, SymbolKind, indices};
 use crate::arch::edge::Edge;
+use crate::arch::processor::Processor;
 use crate::error::Result;
 
 /// A relocatable object that was read and found sound.
@@ -40,7 +41,7 @@ impl ObjectFile {
     /// process may write to that file while the object exists. A process that truncates it ends this one with SIGBUS.
     ///
     /// # Errors
-    /// The file is not a sound x86-64 ELF relocatable object, or uses something that this linker does not support. The message
+    /// The file is not a sound ELF relocatable object of a [`Processor`], or uses something that this linker does not support. The message
     /// names the position in the file.
     pub fn parse(name: impl Into<String>, bytes: impl Into<Bytes>) -> Result<ObjectFile> {
         Self::read(name.into(), bytes.into())
@@ -56,6 +57,12 @@ impl ObjectFile {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The processor that its code is for.
+    #[must_use]
+    pub fn processor(&self) -> Processor {
+        self.parsed.processor
     }
 
     /// The names this object defines for the objects it is linked with, in file order. They have no versions: the symbol

@@ -8,11 +8,13 @@ use std::ops::Range;
 use super::eh_frame::Record;
 use crate::addr::Prot;
 use crate::arch::edge::Edge;
+use crate::arch::processor::Processor;
 
 /// The loaded parts of an object file.
 pub(crate) struct Parsed {
     /// The whole file.
     pub(crate) bytes: Bytes,
+    pub(crate) processor: Processor,
     /// The sections that occupy memory.
     pub(crate) sections: Vec<Section>,
     /// All symbols, at their ELF indices.

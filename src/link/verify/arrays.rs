@@ -4,13 +4,37 @@
 //!
 //! Invariant: the order follows from names, types and the order of the objects only.
 
+use super::aarch64;
 use super::fields::{Field, Fields};
 use super::raw::ArrayKind;
 use super::windows::Windows;
 use super::{Fault, Verified, say};
 
-/// An instruction that does nothing.
-const NOP: u8 = 0x90;
+/// The code around the fragments of a routine.
+struct Routine {
+    /// It aligns the stack, or saves registers.
+    start: &'static [u8],
+    /// An instruction that does nothing.
+    nop: &'static [u8],
+    /// It undoes the start and returns.
+    end: &'static [u8],
+}
+
+static X86_64: Routine = Routine {
+    // sub $8, %rsp
+    start: &[0x48, 0x83, 0xec, 0x08],
+    nop: &[0x90],
+    // add $8, %rsp; ret
+    end: &[0x48, 0x83, 0xc4, 0x08, 0xc3],
+};
+
+static AARCH64: Routine = Routine {
+    // stp x29, x30, [sp, #-16]!; mov x29, sp
+    start: &[0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91],
+    nop: &aarch64::NOP.to_le_bytes(),
+    // ldp x29, x30, [sp], #16; ret
+    end: &[0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6],
+};
 
 impl Fields<'_, '_> {
     /// Checks that the array for the start, or the one for the end, is at `range`.
@@ -59,9 +83,15 @@ impl Fields<'_, '_> {
     }
 
     /// True when all bytes from `start` to `end` are instructions that do nothing.
-    fn is_idle(&self, start: u64, end: u64) -> bool {
+    fn is_idle(&self, start: u64, end: u64, nop: &[u8]) -> bool {
         let gap = end.checked_sub(start).and_then(|bytes| self.memory.stored(start, bytes));
-        gap.is_some_and(|gap| gap.iter().all(|byte| *byte == NOP))
+        let phase = usize::try_from(start % nop.len() as u64).unwrap_or(0);
+        let nops = nop.iter().cycle().skip(phase);
+        gap.is_some_and(|gap| gap.iter().zip(nops).all(|(byte, nop)| byte == nop))
+    }
+
+    fn has_code(&self, at: u64, code: &[u8]) -> bool {
+        self.memory.stored(at, code.len() as u64) == Some(code)
     }
 
     /// Checks that the word at `at` is the address of a function that runs all fragments, if there are any. Returns the
@@ -76,22 +106,22 @@ impl Fields<'_, '_> {
             return Ok(at);
         }
         let mut code = self.memory.u64_at(at).ok_or("no address of a routine is in the image")?;
-        // sub $8, %rsp
-        if self.memory.read(code) != Some([0x48, 0x83, 0xec, 0x08]) {
+        let Routine { start, nop, end } =
+            if self.machine == aarch64::MACHINE { &AARCH64 } else { &X86_64 };
+        if !self.has_code(code, start) {
             return Err(format!("the routine at {code:#x} does not align the stack"));
         }
-        code += 4;
+        code += start.len() as u64;
         for (start, end) in fragments {
-            if !self.is_idle(code, *start) {
+            if !self.is_idle(code, *start, nop) {
                 return Err(format!("the routine does not get from {code:#x} to {start:#x}"));
             }
             code = *end;
         }
-        while self.memory.read(code) == Some([NOP]) {
-            code += 1;
+        while self.has_code(code, nop) {
+            code += nop.len() as u64;
         }
-        // add $8, %rsp; ret
-        if self.memory.read(code) != Some([0x48, 0x83, 0xc4, 0x08, 0xc3]) {
+        if !self.has_code(code, end) {
             return Err(format!("the routine does not return at {code:#x}"));
         }
         verified.functions += 1;

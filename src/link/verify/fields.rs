@@ -6,8 +6,11 @@
 //!
 //! Invariant: no table is shared with the linker.
 
+use std::collections::HashMap;
+
 use object::elf::{self, RelocationType};
 
+use super::aarch64;
 use super::link_map::{LinkMap, MappedExternal};
 use super::memory::{CODE, Memory};
 use super::names::{Names, Object};
@@ -20,6 +23,10 @@ pub(super) struct Fields<'v, 'a> {
     pub(super) memory: &'v Memory<'v>,
     pub(super) names: &'v Names<'v, 'a>,
     pub(super) objects: &'v [Object<'a>],
+    /// The number of the processor.
+    pub(super) machine: u16,
+    /// The entries of the GOT by their values; empty where every field names its entry.
+    pub(super) got_entries: HashMap<u64, Vec<u64>>,
 }
 
 /// A field in the image, and the bytes of its object there.
@@ -72,7 +79,7 @@ pub(super) fn field_bytes(kind: RelocationType) -> Option<u64> {
         | elf::R_X86_64_PLTOFF64
         | elf::R_X86_64_SIZE64 => 8,
         elf::R_X86_64_TLSDESC_CALL => 0,
-        _ => return None,
+        _ => return aarch64::field_bytes(kind),
     })
 }
 
@@ -173,12 +180,13 @@ impl Fields<'_, '_> {
             | elf::R_X86_64_TPOFF32
             | elf::R_X86_64_GOTPC32_TLSDESC
             | elf::R_X86_64_TLSDESC_CALL => self.check_thread(field, target),
+            _ if self.machine == aarch64::MACHINE => self.check_aarch64(field, target),
             _ => Err("the checker does not know this relocation".to_owned()),
         }
     }
 
     /// Checks that a branch ends at the symbol, or at a stub that jumps there.
-    fn branch(&self, place: u64, target: u64, addend: i64) -> Result<(), Fault> {
+    pub(super) fn branch(&self, place: u64, target: u64, addend: i64) -> Result<(), Fault> {
         let found = place.wrapping_add(self.signed::<4>(place)?);
         let found = found.wrapping_sub(addend.cast_unsigned());
         if found == target { Ok(()) } else { self.stub(found, target) }
@@ -200,12 +208,19 @@ impl Fields<'_, '_> {
         if !self.map.stubs.contains(&found) || self.memory.stripe(found, 8) != Some(CODE) {
             return Err(format!("it leads to {found:#x} instead of {target:#x}"));
         }
-        // jmp *entry(%rip)
-        if self.memory.read::<2>(found) != Some([0xff, 0x25]) {
-            return Err(format!("there is no stub at {found:#x}"));
+        self.entry(self.stub_word(found)?, target)
+    }
+
+    /// The word that the stub at an address jumps through.
+    pub(super) fn stub_word(&self, stub: u64) -> Result<u64, Fault> {
+        if self.machine == aarch64::MACHINE {
+            return self.stub_word_aarch64(stub);
         }
-        let distance = self.signed::<4>(found + 2)?;
-        self.entry((found + 6).wrapping_add(distance), target)
+        // jmp *word(%rip)
+        if self.memory.read::<2>(stub) != Some([0xff, 0x25]) {
+            return Err(format!("there is no stub at {stub:#x}"));
+        }
+        Ok((stub + 6).wrapping_add(self.signed::<4>(stub + 2)?))
     }
 
     /// Checks an instruction that loads the address from the GOT, or its replacement.
@@ -259,7 +274,7 @@ impl Fields<'_, '_> {
         Ok(())
     }
 
-    fn either<const N: usize>(&self, place: u64, wanted: u64) -> Result<(), Fault> {
+    pub(super) fn either<const N: usize>(&self, place: u64, wanted: u64) -> Result<(), Fault> {
         let (unsigned, signed) = (self.unsigned::<N>(place)?, self.signed::<N>(place)?);
         same(wanted, if signed == wanted { signed } else { unsigned })
     }
@@ -290,7 +305,7 @@ fn is_branch(field: &Field<'_>) -> bool {
     field.relocation.addend == -4 && matches!(opcode, Some(0xe8 | 0xe9))
 }
 
-fn same(wanted: u64, found: u64) -> Result<(), Fault> {
+pub(super) fn same(wanted: u64, found: u64) -> Result<(), Fault> {
     if wanted == found {
         return Ok(());
     }

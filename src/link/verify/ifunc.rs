@@ -45,12 +45,10 @@ impl Fields<'_, '_> {
 
     /// The slot that the stub at an address jumps through.
     fn slot(&self, stub: u64) -> Result<u64, Fault> {
-        let is_stub = self.memory.stripe(stub, 8) == Some(CODE)
-            && self.memory.read::<2>(stub) == Some([0xff, 0x25]);
-        if !is_stub {
-            return Err(format!("there is no stub at {stub:#x}"));
+        if self.memory.stripe(stub, 8) != Some(CODE) {
+            return Err(format!("there is no code at {stub:#x}"));
         }
-        let slot = (stub + 6).wrapping_add(self.signed::<4>(stub + 2)?);
+        let slot = self.stub_word(stub)?;
         let is_zero = self.memory.u64_at(slot) == Some(0);
         if self.memory.stripe(slot, 8) != Some(DATA) || !slot.is_multiple_of(8) || !is_zero {
             return Err(format!("the stub at {stub:#x} jumps through {slot:#x}, which is no slot"));

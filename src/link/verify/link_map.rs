@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::addr::Prot;
-use crate::arch::x86_64::{GOT_ENTRY_BYTES, STUB_BYTES};
+use crate::arch::facts::GOT_ENTRY_BYTES;
 use crate::graph::interface::External;
 use crate::graph::link_graph::{Global, Input, Resolution};
 use crate::graph::provided::DSO_HANDLE_NAME;
@@ -66,9 +66,10 @@ impl<'a> LinkMap<'a> {
             NO_BLOCK => input.elsewhere.get(&section).copied(),
             block => Some(addresses.blocks[block as usize]),
         };
+        let stub_bytes = layout.graph.facts().stub_bytes;
         let mut ifuncs = vec![HashMap::new(); layout.graph.inputs.len()];
         for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
-            let stub = addresses.ifunc_stubs + number * STUB_BYTES;
+            let stub = addresses.ifunc_stubs + number * stub_bytes;
             ifuncs[*input as usize].insert(*symbol as usize, stub);
         }
         let inputs = layout.graph.inputs.iter().zip(&layout.block_of).zip(ifuncs);
@@ -97,9 +98,9 @@ impl<'a> LinkMap<'a> {
             externals: globals.filter(is_name).filter_map(external).collect(),
             rooms: rooms(layout, addresses),
             got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
-            stubs: table(addresses.stubs, layout.tables.stubs.len(), STUB_BYTES),
+            stubs: table(addresses.stubs, layout.tables.stubs.len(), stub_bytes),
             ifuncs: [
-                table(addresses.ifunc_stubs, layout.ifuncs.functions.len(), STUB_BYTES),
+                table(addresses.ifunc_stubs, layout.ifuncs.functions.len(), stub_bytes),
                 table(addresses.ifunc_slots, layout.ifuncs.functions.len(), GOT_ENTRY_BYTES),
             ],
             threads: layout.threads.map(|threads| {

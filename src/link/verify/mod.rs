@@ -9,7 +9,7 @@
 //! | the definition of every name | `names` |
 //! | which sections are needed, and where they may lie | `sections` |
 //! | which bytes of a section relocations may change | `windows` |
-//! | the value of every field, as the processor uses it | `fields`, `threads` |
+//! | the value of every field, as the processor uses it | `fields`, `threads`, `aarch64` |
 //! | the slots and resolvers of ifuncs | `ifunc` |
 //! | which unwind records are needed, as an unwinder reads them | `frames` |
 //! | what runs at start and at the end, and its order | `arrays` |
@@ -48,6 +48,7 @@
 //!
 //! Invariant: shares plain data with the linker (`LinkMap`, `Image`) and no code, and changes nothing.
 
+mod aarch64;
 mod arrays;
 mod fields;
 mod frames;
@@ -60,7 +61,7 @@ mod sections;
 mod threads;
 mod windows;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::addr::AddrRange;
 use crate::output::image::Image;
@@ -118,7 +119,16 @@ pub(super) fn verify(map: &LinkMap<'_>, image: &Image) -> Result<Verified, Fault
         objects.push(object.map_err(|what| format!("{}: {what}", input.object.name()))?);
     }
     let names = Names::new(map, &objects, image)?;
-    let fields = Fields { map, memory: &memory, names: &names, objects: &objects };
+    let machine = objects.first().map_or(0, |object| object.raw.machine);
+    if let Some(other) = objects.iter().find(|object| object.raw.machine != machine) {
+        return Err(format!("{} is for another processor than the first object", other.name));
+    }
+    let got_entries = match machine {
+        aarch64::MACHINE => Fields::entries_by_value(map.got.clone(), |entry| memory.u64_at(entry)),
+        _ => HashMap::new(),
+    };
+    let fields =
+        Fields { map, memory: &memory, names: &names, objects: &objects, machine, got_entries };
     let mut verified = Verified::default();
     for (name, external) in &map.externals {
         fields.check_canonical_entry(external).map_err(|what| format!("`{name}`: {what}"))?;

@@ -8,6 +8,8 @@ use super::Fault;
 
 /// The tables of an object file, at their ELF indices.
 pub(super) struct Raw<'a> {
+    /// The number of the processor.
+    pub(super) machine: u16,
     pub(super) sections: Vec<Section<'a>>,
     pub(super) symbols: Vec<Symbol<'a>>,
     /// For every section the sections that hold its relocations.
@@ -78,6 +80,8 @@ const EXCLUDE: u64 = 0x8000_0000;
 
 pub(super) const GROUP: u32 = 17;
 pub(super) const NO_BITS: u32 = 8;
+/// The relocations that change nothing; the second is an old number of AArch64.
+const NO_RELOCATION: [RelocationType; 2] = [elf::R_X86_64_NONE, RelocationType(256)];
 const SYMBOLS: u32 = 2;
 const RELOCATIONS: u32 = 4;
 const INDICES: u32 = 18;
@@ -114,7 +118,7 @@ impl<'a> Raw<'a> {
                 relocated_by.get_mut(section.info as usize)?.push(index);
             }
         }
-        Some(Raw { sections, symbols, relocated_by })
+        Some(Raw { machine: u16_at(bytes, 18)?, sections, symbols, relocated_by })
     }
 
     /// The relocations of a section that change something, sorted by offset.
@@ -129,7 +133,7 @@ impl<'a> Raw<'a> {
             Relocation { offset: word(0), kind, symbol, addend: word(16).cast_signed() }
         });
         let mut relocations: Vec<Relocation> =
-            relocations.filter(|one| one.kind != elf::R_X86_64_NONE).collect();
+            relocations.filter(|one| !NO_RELOCATION.contains(&one.kind)).collect();
         relocations.sort_by_key(|relocation| relocation.offset);
         relocations
     }

@@ -191,7 +191,7 @@ impl Fields<'_, '_> {
     }
 
     /// The number of the TLS module of a thread-local; `None` when it has a constant offset.
-    fn tls_module(&self, field: &Field<'_>) -> Result<Option<u32>, Fault> {
+    pub(super) fn tls_module(&self, field: &Field<'_>) -> Result<Option<u32>, Fault> {
         let (definer, _, symbol) = self.names.definition(field.object, field.relocation.symbol)?;
         let is_outside = matches!(self.names.meaning(symbol.name), Meaning::Outside(_));
         Ok(match definer {

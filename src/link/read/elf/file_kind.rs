@@ -2,8 +2,28 @@
 //!
 //! Invariant: looks at magic numbers, the ELF header and program headers only, and never outside of the file.
 
-/// Why these bytes cannot be an x86-64 relocatable object; `None` when they may be one.
-pub(super) fn objection(bytes: &[u8]) -> Option<String> {
+use crate::arch::processor::Processor;
+
+/// The processor for which these bytes may be a relocatable object.
+///
+/// # Errors
+/// Why they cannot be one.
+pub(super) fn processor(bytes: &[u8]) -> Result<Processor, String> {
+    if let Some(objection) = objection(bytes) {
+        return Err(objection);
+    }
+    let machine = u16::from_le_bytes([bytes[18], bytes[19]]);
+    Processor::of_elf(machine).ok_or_else(|| objection_to_machine(machine))
+}
+
+fn objection_to_machine(machine: u16) -> String {
+    let name = machine_name(machine).map(|name| format!("{name} (machine {machine})"));
+    let name = name.unwrap_or_else(|| format!("machine {machine}"));
+    let known = [Processor::X86_64, Processor::Aarch64].map(|one| one.to_string()).join(" or ");
+    format!("an object for {name}, not for {known}; recompile it")
+}
+
+fn objection(bytes: &[u8]) -> Option<String> {
     let refused = |what: &str| Some(what.to_owned());
     match bytes {
         [] => return refused("the file is empty"),
@@ -64,15 +84,8 @@ fn header_objection(bytes: &[u8]) -> Option<String> {
         return Some(format!("unknown ELF version {}", bytes[6]));
     }
     let machine = u16::from_le_bytes([bytes[18], bytes[19]]);
-    if machine != EM_X86_64 {
-        return Some(match machine_name(machine) {
-            Some(name) => format!(
-                "an object for {name} (machine {machine}), not for x86-64; recompile it for x86-64"
-            ),
-            None => {
-                format!("an object for machine {machine}, not for x86-64; recompile it for x86-64")
-            }
-        });
+    if Processor::of_elf(machine).is_none() {
+        return Some(objection_to_machine(machine));
     }
     match u16::from_le_bytes([bytes[16], bytes[17]]) {
         1 => None,
@@ -98,8 +111,6 @@ fn has_interpreter(bytes: &[u8]) -> bool {
     entries.any(|entry| entry.starts_with(&PT_INTERP))
 }
 
-const EM_X86_64: u16 = 62;
-
 fn machine_name(machine: u16) -> Option<&'static str> {
     Some(match machine {
         3 => "i386",
@@ -109,7 +120,6 @@ fn machine_name(machine: u16) -> Option<&'static str> {
         22 => "S/390",
         40 => "ARM",
         43 => "SPARC",
-        183 => "AArch64",
         243 => "RISC-V",
         247 => "BPF",
         258 => "LoongArch",

@@ -21,17 +21,17 @@ use object::read::elf::{FileHeader, SectionHeader, SectionTable, SymbolTable};
 use super::names;
 use super::parsed::{Group, Name, Parsed, Section, Symbol};
 use crate::arch::edge::Edge;
+use crate::arch::processor::Processor;
 use crate::error::{Error, Result};
 
 /// Reads a whole object.
 ///
 /// # Errors
-/// The file is not a sound x86-64 relocatable object.
+/// The file is not a sound relocatable object of a known processor.
 pub(super) fn read(name: &str, bytes: Bytes) -> Result<Parsed> {
-    if let Some(objection) = file_kind::objection(&bytes) {
-        return Err(Error::link(format!("{name}: {objection}")));
-    }
-    let mut reader = Reader::new(name, &bytes)?;
+    let processor = file_kind::processor(&bytes);
+    let processor = processor.map_err(|objection| Error::link(format!("{name}: {objection}")))?;
+    let mut reader = Reader::new(name, &bytes, processor)?;
     reader.read_sections()?;
     reader.read_symbols()?;
     reader.read_groups()?;
@@ -41,6 +41,7 @@ pub(super) fn read(name: &str, bytes: Bytes) -> Result<Parsed> {
     let runs_on_stack = reader.runs_on_stack;
     let parsed = Parsed {
         bytes,
+        processor,
         sections,
         symbols,
         default_versions,
@@ -63,6 +64,7 @@ const NAME_OVERLAP_MAX: u64 = 8;
 struct Reader<'a> {
     name: &'a str,
     bytes: &'a [u8],
+    processor: Processor,
     table: SectionTable<'a, Header>,
     /// ELF section index to index in `sections`; `None` for what is not loaded.
     loaded: Vec<Option<u32>>,
@@ -80,7 +82,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(name: &'a str, bytes: &'a [u8]) -> Result<Self> {
+    fn new(name: &'a str, bytes: &'a [u8], processor: Processor) -> Result<Self> {
         let at = |what: &str, error: object::read::Error| {
             Error::link(format!("{name}: {what}: {error} (the file has {} bytes)", bytes.len()))
         };
@@ -111,6 +113,7 @@ impl<'a> Reader<'a> {
         Ok(Reader {
             name,
             bytes,
+            processor,
             table,
             loaded: vec![None; table.len()],
             symbol_table,

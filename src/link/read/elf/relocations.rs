@@ -8,11 +8,13 @@ use object::{LittleEndian, elf};
 
 use super::{LE, Reader};
 use crate::addr::Prot;
-use crate::arch::edge::{Edge, Formula};
-use crate::arch::{thread_code, x86_64};
+use crate::arch::edge::{Edge, EdgeKind, Formula};
+use crate::arch::operand::Operand;
+use crate::arch::processor::Processor;
+use crate::arch::{aarch64, x86_64};
 use crate::error::{Error, Result};
 use crate::read::eh_frame;
-use crate::read::parsed::{Place, Role, indices};
+use crate::read::parsed::{Place, Role, Section, indices};
 
 type Relocation = elf::Rela64<LittleEndian>;
 
@@ -30,9 +32,9 @@ impl Reader<'_> {
             };
             if kind != elf::SHT_RELA {
                 return Err(self.error(format!(
-                    "{what}: type {:#x}; x86-64 objects have SHT_RELA relocations (recompile without \
+                    "{what}: type {:#x}; {} objects have SHT_RELA relocations (recompile without \
                      experimental relocation formats)",
-                    kind.0
+                    kind.0, self.processor
                 )));
             }
             if SectionIndex(header.sh_link(LE) as usize) != self.symbol_table.section() {
@@ -93,8 +95,11 @@ impl Reader<'_> {
         for relocation in relocations {
             let (number, target) = (relocation.r_type(LE, false).0, relocation.r_sym(LE, false));
             let offset = relocation.r_offset(LE);
-            let Some(kind) = x86_64::edge_kind(number) else {
-                return Err(at(format!("offset {offset:#x}: unknown relocation type {number}")));
+            let Some(kind) = self.processor.edge_kind(number) else {
+                return Err(at(format!(
+                    "offset {offset:#x}: unknown relocation type {number} of {}",
+                    self.processor
+                )));
             };
             if kind.formula == Formula::Nothing {
                 continue;
@@ -103,6 +108,13 @@ impl Reader<'_> {
                 return Err(at(format!(
                     "offset {offset:#x}: {} belongs in a linked program, not in an object",
                     kind.name
+                )));
+            }
+            if kind.formula == Formula::Unsupported {
+                return Err(at(format!(
+                    "offset {offset:#x}: {} is not supported; {}",
+                    kind.name,
+                    aarch64::advice(number)
                 )));
             }
             let inside = offset
@@ -141,7 +153,16 @@ impl Reader<'_> {
                 )));
             }
             let addend = relocation.r_addend(LE);
-            let kind = x86_64::refine(kind, code, offset, addend);
+            let kind = match self.processor {
+                Processor::X86_64 => x86_64::refine(kind, code, offset, addend),
+                Processor::Aarch64 => kind,
+            };
+            if let Some(operand) = kind.operand {
+                let what = self.objection_to_operand(into, operand, kind, offset, addend);
+                if let Some(what) = what {
+                    return Err(at(format!("offset {offset:#x}: {}: {what}", kind.name)));
+                }
+            }
             is_low |= kind.is_narrow()
                 && kind.formula == Formula::Absolute
                 && symbol.place != Place::Absolute;
@@ -154,13 +175,34 @@ impl Reader<'_> {
             let is_tls_get_addr = |edge: &Edge| {
                 symbol(edge).is_global && self.text(symbol(edge).name) == "__tls_get_addr"
             };
-            let own = thread_code::accept(code, own, is_tls_get_addr).map_err(|(edge, what)| {
+            let own = self.processor.accept_threads(code, own, is_tls_get_addr);
+            let own = own.map_err(|(edge, what)| {
                 let (name, symbol) = (edge.kind.name, self.text(symbol(&edge).name));
                 at(format!("offset {:#x}: {name} against `{symbol}`: {what}", edge.offset))
             })?;
             edges.extend(own);
         }
         Ok(is_low)
+    }
+
+    /// Why an instruction of `section` cannot hold a part of a value.
+    fn objection_to_operand(
+        &self,
+        section: &Section,
+        operand: Operand,
+        kind: &EdgeKind,
+        offset: u32,
+        addend: i64,
+    ) -> Option<String> {
+        let bytes = section.content.clone().and_then(|range| self.bytes.get(range));
+        let bytes = bytes.and_then(|bytes| bytes.get(offset as usize..)).unwrap_or_default();
+        if !operand.is_of(bytes) {
+            let bytes = bytes.get(..4).unwrap_or_default();
+            return Some(format!("the bytes {bytes:02x?} are no instruction with such an operand"));
+        }
+        (kind.formula.needs_got_entry() && addend != 0).then(|| {
+            format!("the addend {addend}, and an entry of the GOT is for the symbol itself")
+        })
     }
 
     /// Finds the records of every `.eh_frame`.

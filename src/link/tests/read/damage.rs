@@ -130,7 +130,7 @@ fn other_files_are_called_what_they_are() {
         (patched(16, &[2]), "executable"),
         (patched(16, &[3]), "-l NAME"),
         (patched(16, &[4]), "core dump"),
-        (patched(18, &183_u16.to_le_bytes()), "AArch64 (machine 183)"),
+        (patched(18, &40_u16.to_le_bytes()), "ARM (machine 40), not for x86-64 or AArch64"),
         (patched(18, &9999_u16.to_le_bytes()), "machine 9999"),
         (patched(40, &u64::MAX.to_le_bytes()), "section headers"),
         // The type in the first section header.

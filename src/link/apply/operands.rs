@@ -1,0 +1,102 @@
+//! Relocations of AArch64, whose value is spread over the operands of several instructions.
+//!
+//! Invariant: an operand holds its part of the value, or the link fails.
+
+use super::fixer::Fixer;
+use crate::arch::aarch64_threads;
+use crate::arch::edge::{Edge, Formula, ThreadModel};
+use crate::arch::facts::GOT_ENTRY_BYTES;
+use crate::arch::operand::{Class, Operand, page};
+use crate::error::{Error, Result};
+
+impl Fixer<'_> {
+    /// Applies a relocation that has an operand.
+    pub(super) fn apply_operand(
+        &self,
+        edge: &Edge,
+        operand: Operand,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let (symbol, formula) = (edge.target, edge.kind.formula);
+        let place = self.address + u64::from(edge.offset);
+        let target = self.addresses.symbols[self.input as usize][symbol as usize];
+        let plus = |base: u64| base.wrapping_add(edge.addend.cast_unsigned());
+        let got = self.addresses.got;
+        let entry = || plus(got + self.entry(symbol));
+        let value = match formula {
+            Formula::Delta => operand.distance(plus(target), place),
+            Formula::Branch => {
+                let distance = operand.distance(plus(target), place);
+                // A stub jumps to the symbol, and not behind it.
+                match self.layout.tables.stub(self.binding(symbol)) {
+                    Some(stub) if edge.addend == 0 && !operand.holds(distance) => {
+                        operand.distance(self.addresses.stub(stub), place)
+                    }
+                    _ => distance,
+                }
+            }
+            Formula::GotDelta | Formula::Thread(ThreadModel::InitialEntry) => {
+                operand.distance(entry(), place)
+            }
+            Formula::GotAddress | Formula::Thread(ThreadModel::InitialAddress) => entry(),
+            Formula::GotFromPage => entry().wrapping_sub(page(got)),
+            Formula::Thread(ThreadModel::Descriptor) => match self.descriptor(edge) {
+                Some(descriptor) if operand.class == Class::Adrp => {
+                    operand.distance(descriptor, place)
+                }
+                Some(descriptor) => descriptor,
+                None => return self.rewrite_descriptor(edge, bytes, target),
+            },
+            // S + A, of addresses and of thread-locals
+            _ => plus(target),
+        };
+        if !operand.holds(value) {
+            return Err(self.no_part(edge, operand, place, target, value));
+        }
+        operand.store(&mut bytes[edge.offset as usize..], value);
+        Ok(())
+    }
+
+    /// Applies the relocation of a call through a descriptor.
+    pub(super) fn apply_descriptor_call(&self, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
+        let target = self.addresses.symbols[self.input as usize][edge.target as usize];
+        match self.tls_module(ThreadModel::Descriptor, edge.target) {
+            Some(_) => Ok(()),
+            None => self.rewrite_descriptor(edge, bytes, target),
+        }
+    }
+
+    /// The address of the descriptor of a dynamic thread-local, which only the instructions that compute addresses take.
+    fn descriptor(&self, edge: &Edge) -> Option<u64> {
+        self.tls_module(ThreadModel::Descriptor, edge.target)?;
+        let symbol = (edge.target, self.binding(edge.target));
+        let entry = self.layout.tables.descriptor(self.input, Some(symbol))?;
+        Some(self.addresses.got + u64::from(entry) * GOT_ENTRY_BYTES)
+    }
+
+    fn rewrite_descriptor(&self, edge: &Edge, bytes: &mut [u8], target: u64) -> Result<()> {
+        let code = &mut bytes[edge.offset as usize..];
+        if aarch64_threads::rewrite(code, edge.kind.number, target) {
+            return Ok(());
+        }
+        Err(self.out_of_range(edge, self.address + u64::from(edge.offset), target))
+    }
+
+    #[cold]
+    fn no_part(&self, edge: &Edge, operand: Operand, place: u64, target: u64, value: u64) -> Error {
+        let alignment = operand.alignment();
+        if value.is_multiple_of(alignment) {
+            return self.out_of_range(edge, place, target);
+        }
+        let object = &self.layout.graph.inputs[self.input as usize].object;
+        Error::link(format!(
+            "{}: section {} offset {:#x}: {} at {place:#x} against `{}` at {target:#x}: {value:#x} is not a multiple of \
+             {alignment}; align the symbol",
+            object.name(),
+            object.text(object.section(self.section).name),
+            edge.offset,
+            edge.kind.name,
+            object.symbol_text(edge.target),
+        ))
+    }
+}

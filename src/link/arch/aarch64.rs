@@ -1,0 +1,331 @@
+//! The relocations of AArch64, and its stubs.
+//!
+//! The names and numbers come from "ELF for the Arm 64-bit Architecture (AArch64)". A kind whose number is in the table and that the
+//! linker does not compute is refused by its name.
+//!
+//! Invariant: the table is sorted by number.
+
+use super::edge::{EdgeKind, Formula, Range, ThreadModel};
+use super::facts::Facts;
+use super::operand::{Class, Limit, Operand};
+use Class::{
+    Add, AddHigh, Adr, Adrp, Branch14, Branch19, Branch26, Literal19, Load, LoadFar, Move,
+    MoveSigned,
+};
+use Formula::{
+    Absolute, Branch, Delta, Dynamic, FromGot, GotAddress, GotDelta, GotFromPage, Nothing, Thread,
+    Unsupported,
+};
+use Limit::{None as Unlimited, Signed, Unsigned};
+use Range::{Any, Either};
+
+/// The code and the sizes that the linker writes.
+pub(crate) static FACTS: Facts = Facts {
+    // `udf #0`
+    code_padding: 0,
+    nop: &NOP,
+    // stp x29, x30, [sp, #-16]!; mov x29, sp
+    routine_start: &[0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91],
+    // ldp x29, x30, [sp], #16; ret
+    routine_end: &[0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6],
+    stub_bytes: 16,
+    write_stub,
+};
+
+/// `nop`
+pub(crate) const NOP: [u8; 4] = [0x1f, 0x20, 0x03, 0xd5];
+
+/// `bti c; adrp x16, entry; ldr x17, [x16, entry]; br x17`, without its operands. Calls may change both registers.
+const STUB: [u8; 16] = [
+    0x5f, 0x24, 0x03, 0xd5, 0x10, 0x00, 0x00, 0x90, 0x11, 0x02, 0x40, 0xf9, 0x20, 0x02, 0x1f, 0xd6,
+];
+
+/// Writes the stub at `stub` that jumps to the address in the word at `entry`. Returns false when they are more than 4 GiB apart.
+fn write_stub(stub: u64, entry: u64, bytes: &mut [u8]) -> bool {
+    let page = Operand { class: Adrp, limit: Signed(33) };
+    let distance = page.distance(entry, stub.wrapping_add(4));
+    if !page.holds(distance) {
+        return false;
+    }
+    bytes.copy_from_slice(&STUB);
+    page.store(&mut bytes[4..], distance);
+    Operand { class: Load(3), limit: Unlimited }.store(&mut bytes[8..], entry);
+    true
+}
+
+/// The kind of the relocation with this number; `None` when the supplement does not define it.
+pub(crate) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
+    let index = KINDS.binary_search_by_key(&number, |kind| kind.number).ok()?;
+    KINDS.get(index)
+}
+
+/// How to compile code without a relocation that is [`Formula::Unsupported`].
+pub(crate) fn advice(number: u32) -> &'static str {
+    match number {
+        512..=538 | 572 | 573 => "compile with -mtls-dialect=desc",
+        539..=573 => "compile thread-locals with -mcmodel=small",
+        _ => "compile with -mcmodel=small",
+    }
+}
+
+pub(super) const TLSDESC_ADR_PAGE21: u32 = 562;
+pub(super) const TLSDESC_LD64_LO12: u32 = 563;
+pub(super) const TLSDESC_ADD_LO12: u32 = 564;
+pub(super) const TLSDESC_CALL: u32 = 569;
+
+/// The relocations of the supplement.
+pub(crate) static KINDS: [EdgeKind; 126] = [
+    other(0, "R_AARCH64_NONE", Nothing),
+    other(256, "R_AARCH64_NONE", Nothing),
+    data(257, "R_AARCH64_ABS64", Absolute, 8, Any),
+    data(258, "R_AARCH64_ABS32", Absolute, 4, Either),
+    data(259, "R_AARCH64_ABS16", Absolute, 2, Either),
+    data(260, "R_AARCH64_PREL64", Delta, 8, Any),
+    data(261, "R_AARCH64_PREL32", Delta, 4, Range::Signed),
+    data(262, "R_AARCH64_PREL16", Delta, 2, Range::Signed),
+    code(263, "R_AARCH64_MOVW_UABS_G0", Absolute, Move(0), Unsigned(16)),
+    code(264, "R_AARCH64_MOVW_UABS_G0_NC", Absolute, Move(0), Unlimited),
+    code(265, "R_AARCH64_MOVW_UABS_G1", Absolute, Move(1), Unsigned(32)),
+    code(266, "R_AARCH64_MOVW_UABS_G1_NC", Absolute, Move(1), Unlimited),
+    code(267, "R_AARCH64_MOVW_UABS_G2", Absolute, Move(2), Unsigned(48)),
+    code(268, "R_AARCH64_MOVW_UABS_G2_NC", Absolute, Move(2), Unlimited),
+    code(269, "R_AARCH64_MOVW_UABS_G3", Absolute, Move(3), Unlimited),
+    code(270, "R_AARCH64_MOVW_SABS_G0", Absolute, MoveSigned(0), Signed(17)),
+    code(271, "R_AARCH64_MOVW_SABS_G1", Absolute, MoveSigned(1), Signed(33)),
+    code(272, "R_AARCH64_MOVW_SABS_G2", Absolute, MoveSigned(2), Signed(49)),
+    code(273, "R_AARCH64_LD_PREL_LO19", Delta, Literal19, Signed(21)),
+    code(274, "R_AARCH64_ADR_PREL_LO21", Delta, Adr, Signed(21)),
+    code(275, "R_AARCH64_ADR_PREL_PG_HI21", Delta, Adrp, Signed(33)),
+    code(276, "R_AARCH64_ADR_PREL_PG_HI21_NC", Delta, Adrp, Unlimited),
+    code(277, "R_AARCH64_ADD_ABS_LO12_NC", Absolute, Add, Unlimited),
+    code(278, "R_AARCH64_LDST8_ABS_LO12_NC", Absolute, Load(0), Unlimited),
+    code(279, "R_AARCH64_TSTBR14", Branch, Branch14, Signed(16)),
+    code(280, "R_AARCH64_CONDBR19", Branch, Branch19, Signed(21)),
+    code(282, "R_AARCH64_JUMP26", Branch, Branch26, Signed(28)),
+    code(283, "R_AARCH64_CALL26", Branch, Branch26, Signed(28)),
+    code(284, "R_AARCH64_LDST16_ABS_LO12_NC", Absolute, Load(1), Unlimited),
+    code(285, "R_AARCH64_LDST32_ABS_LO12_NC", Absolute, Load(2), Unlimited),
+    code(286, "R_AARCH64_LDST64_ABS_LO12_NC", Absolute, Load(3), Unlimited),
+    code(287, "R_AARCH64_MOVW_PREL_G0", Delta, MoveSigned(0), Signed(17)),
+    code(288, "R_AARCH64_MOVW_PREL_G0_NC", Delta, Move(0), Unlimited),
+    code(289, "R_AARCH64_MOVW_PREL_G1", Delta, MoveSigned(1), Signed(33)),
+    code(290, "R_AARCH64_MOVW_PREL_G1_NC", Delta, Move(1), Unlimited),
+    code(291, "R_AARCH64_MOVW_PREL_G2", Delta, MoveSigned(2), Signed(49)),
+    code(292, "R_AARCH64_MOVW_PREL_G2_NC", Delta, Move(2), Unlimited),
+    code(293, "R_AARCH64_MOVW_PREL_G3", Delta, Move(3), Unlimited),
+    code(299, "R_AARCH64_LDST128_ABS_LO12_NC", Absolute, Load(4), Unlimited),
+    other(300, "R_AARCH64_MOVW_GOTOFF_G0", Unsupported),
+    other(301, "R_AARCH64_MOVW_GOTOFF_G0_NC", Unsupported),
+    other(302, "R_AARCH64_MOVW_GOTOFF_G1", Unsupported),
+    other(303, "R_AARCH64_MOVW_GOTOFF_G1_NC", Unsupported),
+    other(304, "R_AARCH64_MOVW_GOTOFF_G2", Unsupported),
+    other(305, "R_AARCH64_MOVW_GOTOFF_G2_NC", Unsupported),
+    other(306, "R_AARCH64_MOVW_GOTOFF_G3", Unsupported),
+    data(307, "R_AARCH64_GOTREL64", FromGot, 8, Any),
+    data(308, "R_AARCH64_GOTREL32", FromGot, 4, Range::Signed),
+    code(309, "R_AARCH64_GOT_LD_PREL19", GotDelta, Literal19, Signed(21)),
+    other(310, "R_AARCH64_LD64_GOTOFF_LO15", Unsupported),
+    code(311, "R_AARCH64_ADR_GOT_PAGE", GotDelta, Adrp, Signed(33)),
+    code(312, "R_AARCH64_LD64_GOT_LO12_NC", GotAddress, Load(3), Unlimited),
+    code(313, "R_AARCH64_LD64_GOTPAGE_LO15", GotFromPage, LoadFar, Unsigned(15)),
+    data(314, "R_AARCH64_PLT32", Branch, 4, Range::Signed),
+    data(315, "R_AARCH64_GOTPCREL32", GotDelta, 4, Range::Signed),
+    other(512, "R_AARCH64_TLSGD_ADR_PREL21", Unsupported),
+    other(513, "R_AARCH64_TLSGD_ADR_PAGE21", Unsupported),
+    other(514, "R_AARCH64_TLSGD_ADD_LO12_NC", Unsupported),
+    other(515, "R_AARCH64_TLSGD_MOVW_G1", Unsupported),
+    other(516, "R_AARCH64_TLSGD_MOVW_G0_NC", Unsupported),
+    other(517, "R_AARCH64_TLSLD_ADR_PREL21", Unsupported),
+    other(518, "R_AARCH64_TLSLD_ADR_PAGE21", Unsupported),
+    other(519, "R_AARCH64_TLSLD_ADD_LO12_NC", Unsupported),
+    other(520, "R_AARCH64_TLSLD_MOVW_G1", Unsupported),
+    other(521, "R_AARCH64_TLSLD_MOVW_G0_NC", Unsupported),
+    other(522, "R_AARCH64_TLSLD_LD_PREL19", Unsupported),
+    other(523, "R_AARCH64_TLSLD_MOVW_DTPREL_G2", Unsupported),
+    other(524, "R_AARCH64_TLSLD_MOVW_DTPREL_G1", Unsupported),
+    other(525, "R_AARCH64_TLSLD_MOVW_DTPREL_G1_NC", Unsupported),
+    other(526, "R_AARCH64_TLSLD_MOVW_DTPREL_G0", Unsupported),
+    other(527, "R_AARCH64_TLSLD_MOVW_DTPREL_G0_NC", Unsupported),
+    other(528, "R_AARCH64_TLSLD_ADD_DTPREL_HI12", Unsupported),
+    other(529, "R_AARCH64_TLSLD_ADD_DTPREL_LO12", Unsupported),
+    other(530, "R_AARCH64_TLSLD_ADD_DTPREL_LO12_NC", Unsupported),
+    other(531, "R_AARCH64_TLSLD_LDST8_DTPREL_LO12", Unsupported),
+    other(532, "R_AARCH64_TLSLD_LDST8_DTPREL_LO12_NC", Unsupported),
+    other(533, "R_AARCH64_TLSLD_LDST16_DTPREL_LO12", Unsupported),
+    other(534, "R_AARCH64_TLSLD_LDST16_DTPREL_LO12_NC", Unsupported),
+    other(535, "R_AARCH64_TLSLD_LDST32_DTPREL_LO12", Unsupported),
+    other(536, "R_AARCH64_TLSLD_LDST32_DTPREL_LO12_NC", Unsupported),
+    other(537, "R_AARCH64_TLSLD_LDST64_DTPREL_LO12", Unsupported),
+    other(538, "R_AARCH64_TLSLD_LDST64_DTPREL_LO12_NC", Unsupported),
+    other(539, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G1", Unsupported),
+    other(540, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G0_NC", Unsupported),
+    code(
+        541,
+        "R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21",
+        Thread(ThreadModel::InitialEntry),
+        Adrp,
+        Signed(33),
+    ),
+    code(
+        542,
+        "R_AARCH64_TLSIE_LD64_GOTTPREL_LO12_NC",
+        Thread(ThreadModel::InitialAddress),
+        Load(3),
+        Unlimited,
+    ),
+    code(
+        543,
+        "R_AARCH64_TLSIE_LD_GOTTPREL_PREL19",
+        Thread(ThreadModel::InitialEntry),
+        Literal19,
+        Signed(21),
+    ),
+    code(
+        544,
+        "R_AARCH64_TLSLE_MOVW_TPREL_G2",
+        Thread(ThreadModel::Exec),
+        MoveSigned(2),
+        Signed(49),
+    ),
+    code(
+        545,
+        "R_AARCH64_TLSLE_MOVW_TPREL_G1",
+        Thread(ThreadModel::Exec),
+        MoveSigned(1),
+        Signed(33),
+    ),
+    code(546, "R_AARCH64_TLSLE_MOVW_TPREL_G1_NC", Thread(ThreadModel::Exec), Move(1), Unlimited),
+    code(
+        547,
+        "R_AARCH64_TLSLE_MOVW_TPREL_G0",
+        Thread(ThreadModel::Exec),
+        MoveSigned(0),
+        Signed(17),
+    ),
+    code(548, "R_AARCH64_TLSLE_MOVW_TPREL_G0_NC", Thread(ThreadModel::Exec), Move(0), Unlimited),
+    code(549, "R_AARCH64_TLSLE_ADD_TPREL_HI12", Thread(ThreadModel::Exec), AddHigh, Unsigned(24)),
+    code(550, "R_AARCH64_TLSLE_ADD_TPREL_LO12", Thread(ThreadModel::Exec), Add, Unsigned(12)),
+    code(551, "R_AARCH64_TLSLE_ADD_TPREL_LO12_NC", Thread(ThreadModel::Exec), Add, Unlimited),
+    code(552, "R_AARCH64_TLSLE_LDST8_TPREL_LO12", Thread(ThreadModel::Exec), Load(0), Unsigned(12)),
+    code(553, "R_AARCH64_TLSLE_LDST8_TPREL_LO12_NC", Thread(ThreadModel::Exec), Load(0), Unlimited),
+    code(
+        554,
+        "R_AARCH64_TLSLE_LDST16_TPREL_LO12",
+        Thread(ThreadModel::Exec),
+        Load(1),
+        Unsigned(12),
+    ),
+    code(
+        555,
+        "R_AARCH64_TLSLE_LDST16_TPREL_LO12_NC",
+        Thread(ThreadModel::Exec),
+        Load(1),
+        Unlimited,
+    ),
+    code(
+        556,
+        "R_AARCH64_TLSLE_LDST32_TPREL_LO12",
+        Thread(ThreadModel::Exec),
+        Load(2),
+        Unsigned(12),
+    ),
+    code(
+        557,
+        "R_AARCH64_TLSLE_LDST32_TPREL_LO12_NC",
+        Thread(ThreadModel::Exec),
+        Load(2),
+        Unlimited,
+    ),
+    code(
+        558,
+        "R_AARCH64_TLSLE_LDST64_TPREL_LO12",
+        Thread(ThreadModel::Exec),
+        Load(3),
+        Unsigned(12),
+    ),
+    code(
+        559,
+        "R_AARCH64_TLSLE_LDST64_TPREL_LO12_NC",
+        Thread(ThreadModel::Exec),
+        Load(3),
+        Unlimited,
+    ),
+    other(560, "R_AARCH64_TLSDESC_LD_PREL19", Unsupported),
+    other(561, "R_AARCH64_TLSDESC_ADR_PREL21", Unsupported),
+    code(
+        TLSDESC_ADR_PAGE21,
+        "R_AARCH64_TLSDESC_ADR_PAGE21",
+        Thread(ThreadModel::Descriptor),
+        Adrp,
+        Signed(33),
+    ),
+    code(
+        TLSDESC_LD64_LO12,
+        "R_AARCH64_TLSDESC_LD64_LO12",
+        Thread(ThreadModel::Descriptor),
+        Load(3),
+        Unlimited,
+    ),
+    code(
+        TLSDESC_ADD_LO12,
+        "R_AARCH64_TLSDESC_ADD_LO12",
+        Thread(ThreadModel::Descriptor),
+        Add,
+        Unlimited,
+    ),
+    other(565, "R_AARCH64_TLSDESC_OFF_G1", Unsupported),
+    other(566, "R_AARCH64_TLSDESC_OFF_G0_NC", Unsupported),
+    other(567, "R_AARCH64_TLSDESC_LDR", Unsupported),
+    other(568, "R_AARCH64_TLSDESC_ADD", Unsupported),
+    data(TLSDESC_CALL, "R_AARCH64_TLSDESC_CALL", Thread(ThreadModel::DescriptorCall), 4, Any),
+    code(
+        570,
+        "R_AARCH64_TLSLE_LDST128_TPREL_LO12",
+        Thread(ThreadModel::Exec),
+        Load(4),
+        Unsigned(12),
+    ),
+    code(
+        571,
+        "R_AARCH64_TLSLE_LDST128_TPREL_LO12_NC",
+        Thread(ThreadModel::Exec),
+        Load(4),
+        Unlimited,
+    ),
+    other(572, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12", Unsupported),
+    other(573, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12_NC", Unsupported),
+    other(1024, "R_AARCH64_COPY", Dynamic),
+    other(1025, "R_AARCH64_GLOB_DAT", Dynamic),
+    other(1026, "R_AARCH64_JUMP_SLOT", Dynamic),
+    other(1027, "R_AARCH64_RELATIVE", Dynamic),
+    other(1028, "R_AARCH64_TLS_DTPMOD", Dynamic),
+    other(1029, "R_AARCH64_TLS_DTPREL", Dynamic),
+    other(1030, "R_AARCH64_TLS_TPREL", Dynamic),
+    other(1031, "R_AARCH64_TLSDESC", Dynamic),
+    other(1032, "R_AARCH64_IRELATIVE", Dynamic),
+];
+
+const fn data(
+    number: u32,
+    name: &'static str,
+    formula: Formula,
+    field_bytes: u8,
+    range: Range,
+) -> EdgeKind {
+    EdgeKind { number, name, formula, field_bytes, range, operand: None }
+}
+
+const fn code(
+    number: u32,
+    name: &'static str,
+    formula: Formula,
+    class: Class,
+    limit: Limit,
+) -> EdgeKind {
+    let operand = Some(Operand { class, limit });
+    EdgeKind { number, name, formula, field_bytes: 4, range: Any, operand }
+}
+
+const fn other(number: u32, name: &'static str, formula: Formula) -> EdgeKind {
+    EdgeKind { number, name, formula, field_bytes: 0, range: Any, operand: None }
+}

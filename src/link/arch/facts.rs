@@ -1,0 +1,33 @@
+//! The code and the sizes that the linker itself writes.
+//!
+//! Invariant: all processors have addresses of 64 bits, and store the lowest byte first.
+
+/// The code and the sizes of a processor that the linker itself writes.
+pub(crate) struct Facts {
+    /// The filler of gaps between functions, which traps.
+    pub(crate) code_padding: u8,
+    /// An instruction that does nothing.
+    pub(crate) nop: &'static [u8],
+    /// The start of `_init` and `_fini`.
+    pub(crate) routine_start: &'static [u8],
+    /// The end of `_init` and `_fini`.
+    pub(crate) routine_end: &'static [u8],
+    /// The size of one stub.
+    pub(crate) stub_bytes: u64,
+    /// Writes the stub at an address that jumps to the address in the word at another. Returns false when they are too far from
+    /// each other.
+    pub(crate) write_stub: fn(stub: u64, entry: u64, bytes: &mut [u8]) -> bool,
+}
+
+/// The size of one entry of the GOT.
+pub(crate) const GOT_ENTRY_BYTES: u64 = 8;
+
+/// The size of a function's address.
+pub(crate) const CODE_POINTER_BYTES: u64 = 8;
+
+/// Stores `value` in `field`, lowest byte first. The value fits (see [`Range::holds`](super::edge::Range::holds)).
+pub(crate) fn store(field: &mut [u8], value: u64) {
+    for (byte, new) in field.iter_mut().zip(value.to_le_bytes()) {
+        *byte = new;
+    }
+}
