@@ -8,6 +8,7 @@ use super::{Image, LinkGraph, ObjectFile};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 
+mod aarch64;
 mod apply;
 mod build;
 mod graph;
