@@ -4,7 +4,6 @@
 
 use crate::arch::edge::{Edge, Formula, Range, ThreadModel};
 use crate::arch::facts::{GOT_ENTRY_BYTES, store};
-use crate::arch::processor::Processor;
 use crate::arch::{thread_code, x86_64};
 use crate::error::{Error, Result};
 use crate::graph::link_graph::Resolution;
@@ -27,9 +26,6 @@ pub(super) struct Fixer<'a> {
 impl Fixer<'_> {
     pub(super) fn apply(&mut self, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
         let Edge { kind, target: symbol, .. } = *edge;
-        if let Some(operand) = kind.operand {
-            return self.apply_operand(edge, operand, bytes);
-        }
         let place = self.address + u64::from(edge.offset);
         let target = self.addresses.symbols[self.input as usize][symbol as usize];
         let addend = edge.addend.cast_unsigned();
@@ -64,9 +60,6 @@ impl Fixer<'_> {
             }
             Formula::Thread(ThreadModel::InitialEntry) => relative(got + self.entry(symbol)),
             Formula::Thread(model) => {
-                if self.layout.graph.processor() == Processor::Aarch64 {
-                    return self.apply_descriptor_call(edge, bytes);
-                }
                 let is_done = match self.tls_module(model, symbol) {
                     Some(_) => self.make_dynamic(bytes, edge, model, place),
                     None => {

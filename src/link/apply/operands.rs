@@ -5,44 +5,52 @@
 use super::fixer::Fixer;
 use crate::arch::aarch64_threads;
 use crate::arch::edge::{Edge, Formula, ThreadModel};
-use crate::arch::facts::GOT_ENTRY_BYTES;
+use crate::arch::facts::{GOT_ENTRY_BYTES, store};
 use crate::arch::operand::{Class, Operand, page};
 use crate::error::{Error, Result};
 
 impl Fixer<'_> {
-    /// Applies a relocation that has an operand.
-    pub(super) fn apply_operand(
-        &self,
-        edge: &Edge,
-        operand: Operand,
-        bytes: &mut [u8],
-    ) -> Result<()> {
-        let (symbol, formula) = (edge.target, edge.kind.formula);
+    /// Applies a relocation of AArch64.
+    pub(super) fn apply_aarch64(&self, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
+        let Edge { kind, .. } = *edge;
+        if kind.formula == Formula::Thread(ThreadModel::DescriptorCall) {
+            return self.apply_descriptor_call(edge, bytes);
+        }
+        let symbol = edge.target;
         let place = self.address + u64::from(edge.offset);
         let target = self.addresses.symbols[self.input as usize][symbol as usize];
         let plus = |base: u64| base.wrapping_add(edge.addend.cast_unsigned());
         let got = self.addresses.got;
         let entry = || plus(got + self.entry(symbol));
-        let value = match formula {
-            Formula::Delta => operand.distance(plus(target), place),
+        let distance = |to: u64| match kind.operand {
+            Some(operand) => operand.distance(to, place),
+            None => to.wrapping_sub(place),
+        };
+        let holds = |value: u64| match kind.operand {
+            Some(operand) => operand.holds(value),
+            None => kind.range.holds(value, kind.field_bytes),
+        };
+        let value = match kind.formula {
+            Formula::Delta => distance(plus(target)),
             Formula::Branch => {
-                let distance = operand.distance(plus(target), place);
+                let near = distance(plus(target));
                 // A stub jumps to the symbol, and not behind it.
                 match self.layout.tables.stub(self.binding(symbol)) {
-                    Some(stub) if edge.addend == 0 && !operand.holds(distance) => {
-                        operand.distance(self.addresses.stub(stub), place)
+                    Some(stub) if edge.addend == 0 && !holds(near) => {
+                        distance(self.addresses.stub(stub))
                     }
-                    _ => distance,
+                    _ => near,
                 }
             }
-            Formula::GotDelta | Formula::Thread(ThreadModel::InitialEntry) => {
-                operand.distance(entry(), place)
-            }
+            Formula::GotDelta | Formula::Thread(ThreadModel::InitialEntry) => distance(entry()),
             Formula::GotAddress | Formula::Thread(ThreadModel::InitialAddress) => entry(),
+            Formula::FromGot => plus(target).wrapping_sub(got),
             Formula::GotFromPage => entry().wrapping_sub(page(got)),
             Formula::Thread(ThreadModel::Descriptor) => match self.descriptor(edge) {
-                Some(descriptor) if operand.class == Class::Adrp => {
-                    operand.distance(descriptor, place)
+                Some(descriptor)
+                    if kind.operand.is_some_and(|operand| operand.class == Class::Adrp) =>
+                {
+                    distance(descriptor)
                 }
                 Some(descriptor) => descriptor,
                 None => return self.rewrite_descriptor(edge, bytes, target),
@@ -50,15 +58,19 @@ impl Fixer<'_> {
             // S + A, of addresses and of thread-locals
             _ => plus(target),
         };
-        if !operand.holds(value) {
-            return Err(self.no_part(edge, operand, place, target, value));
+        if !holds(value) {
+            return Err(self.no_part(edge, place, target, value));
         }
-        operand.store(&mut bytes[edge.offset as usize..], value);
+        let field = &mut bytes[edge.offset as usize..];
+        match kind.operand {
+            Some(operand) => operand.store(field, value),
+            None => store(&mut field[..usize::from(kind.field_bytes)], value),
+        }
         Ok(())
     }
 
-    /// Applies the relocation of a call through a descriptor.
-    pub(super) fn apply_descriptor_call(&self, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
+    /// Applies the relocation of a call through a descriptor, the only one of a thread-local without an operand.
+    fn apply_descriptor_call(&self, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
         let target = self.addresses.symbols[self.input as usize][edge.target as usize];
         match self.tls_module(ThreadModel::Descriptor, edge.target) {
             Some(_) => Ok(()),
@@ -83,8 +95,8 @@ impl Fixer<'_> {
     }
 
     #[cold]
-    fn no_part(&self, edge: &Edge, operand: Operand, place: u64, target: u64, value: u64) -> Error {
-        let alignment = operand.alignment();
+    fn no_part(&self, edge: &Edge, place: u64, target: u64, value: u64) -> Error {
+        let alignment = edge.kind.operand.map_or(1, Operand::alignment);
         if value.is_multiple_of(alignment) {
             return self.out_of_range(edge, place, target);
         }

@@ -12,6 +12,7 @@ use std::ops::{AddAssign, Range};
 use super::fixer::Fixer;
 use crate::addr::Prot;
 use crate::arch::facts::{Facts, GOT_ENTRY_BYTES, store};
+use crate::arch::processor::Processor;
 use crate::error::{Error, Result};
 use crate::place::addresses::Addresses;
 use crate::place::block::{Block, Content};
@@ -243,8 +244,9 @@ fn compute(
     }
     let is_code = block.prot == Prot::Code;
     let mut fixer = Fixer { layout, addresses, input, section, address, is_code, loads_relaxed: 0 };
-    for edge in edges {
-        fixer.apply(edge, bytes)?;
+    match layout.graph.processor() {
+        Processor::X86_64 => edges.iter().try_for_each(|edge| fixer.apply(edge, bytes))?,
+        Processor::Aarch64 => edges.iter().try_for_each(|edge| fixer.apply_aarch64(edge, bytes))?,
     }
     applied.loads_relaxed += fixer.loads_relaxed;
     applied.relocations += edges.len() as u64;

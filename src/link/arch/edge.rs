@@ -124,9 +124,11 @@ impl EdgeKind {
     /// True when the field holds an address, or the distance to one, in less than 64 bits. Calls do not count,
     /// because they may go through a stub.
     pub(crate) fn is_narrow(&self) -> bool {
-        let is_part = self.operand.is_some_and(|operand| operand.bits() > 33);
         let is_address = matches!(self.formula, Formula::Absolute | Formula::Delta);
-        is_address && self.field_bytes < 8 && !is_part
+        // `adrp` reaches a part of the addresses; a part of a `movz` holds all of them.
+        is_address
+            && self.field_bytes < 8
+            && self.operand.is_none_or(|operand| operand.bits() <= 33)
     }
 
     /// How many bits of the value the field can tell apart.

@@ -9,7 +9,6 @@ use object::{LittleEndian, elf};
 use super::{LE, Reader};
 use crate::addr::Prot;
 use crate::arch::edge::{Edge, EdgeKind, Formula};
-use crate::arch::operand::Operand;
 use crate::arch::processor::Processor;
 use crate::arch::{aarch64, x86_64};
 use crate::error::{Error, Result};
@@ -90,32 +89,32 @@ impl Reader<'_> {
             (Prot::Code, Some(range)) => self.bytes.get(range.clone()).unwrap_or_default(),
             _ => &[],
         };
-        let first = edges.len();
+        let (processor, first) = (self.processor, edges.len());
         let (mut is_low, mut is_thread) = (false, false);
         for relocation in relocations {
             let (number, target) = (relocation.r_type(LE, false).0, relocation.r_sym(LE, false));
             let offset = relocation.r_offset(LE);
-            let Some(kind) = self.processor.edge_kind(number) else {
+            let Some(kind) = processor.edge_kind(number) else {
                 return Err(at(format!(
-                    "offset {offset:#x}: unknown relocation type {number} of {}",
-                    self.processor
+                    "offset {offset:#x}: unknown relocation type {number} of {processor}"
                 )));
             };
-            if kind.formula == Formula::Nothing {
-                continue;
-            }
-            if kind.formula == Formula::Dynamic {
-                return Err(at(format!(
-                    "offset {offset:#x}: {} belongs in a linked program, not in an object",
-                    kind.name
-                )));
-            }
-            if kind.formula == Formula::Unsupported {
-                return Err(at(format!(
-                    "offset {offset:#x}: {} is not supported; {}",
-                    kind.name,
-                    aarch64::advice(number)
-                )));
+            match kind.formula {
+                Formula::Nothing => continue,
+                Formula::Dynamic => {
+                    return Err(at(format!(
+                        "offset {offset:#x}: {} belongs in a linked program, not in an object",
+                        kind.name
+                    )));
+                }
+                Formula::Unsupported => {
+                    return Err(at(format!(
+                        "offset {offset:#x}: {} is not supported; {}",
+                        kind.name,
+                        aarch64::advice(number)
+                    )));
+                }
+                _ => {}
             }
             let inside = offset
                 .checked_add(u64::from(kind.field_bytes))
@@ -153,16 +152,15 @@ impl Reader<'_> {
                 )));
             }
             let addend = relocation.r_addend(LE);
-            let kind = match self.processor {
+            let kind = match processor {
                 Processor::X86_64 => x86_64::refine(kind, code, offset, addend),
-                Processor::Aarch64 => kind,
-            };
-            if let Some(operand) = kind.operand {
-                let what = self.objection_to_operand(into, operand, kind, offset, addend);
-                if let Some(what) = what {
-                    return Err(at(format!("offset {offset:#x}: {}: {what}", kind.name)));
+                Processor::Aarch64 => {
+                    if let Some(what) = self.objection_to_operand(into, kind, offset, addend) {
+                        return Err(at(format!("offset {offset:#x}: {}: {what}", kind.name)));
+                    }
+                    kind
                 }
-            }
+            };
             is_low |= kind.is_narrow()
                 && kind.formula == Formula::Absolute
                 && symbol.place != Place::Absolute;
@@ -185,15 +183,16 @@ impl Reader<'_> {
         Ok(is_low)
     }
 
+    #[inline(never)]
     /// Why an instruction of `section` cannot hold a part of a value.
     fn objection_to_operand(
         &self,
         section: &Section,
-        operand: Operand,
         kind: &EdgeKind,
         offset: u32,
         addend: i64,
     ) -> Option<String> {
+        let operand = kind.operand?;
         let bytes = section.content.clone().and_then(|range| self.bytes.get(range));
         let bytes = bytes.and_then(|bytes| bytes.get(offset as usize..)).unwrap_or_default();
         if !operand.is_of(bytes) {
