@@ -61,7 +61,10 @@ impl Reader<'_> {
         let mut edges = Vec::with_capacity(count);
         for (section, relocations) in found {
             let first = self.length(&edges)?;
-            let is_low = self.read_edges(section, relocations, &mut edges)?;
+            let is_low = match self.processor {
+                Processor::X86_64 => self.read_edges::<false>(section, relocations, &mut edges)?,
+                Processor::Aarch64 => self.read_edges::<true>(section, relocations, &mut edges)?,
+            };
             let end = self.length(&edges)?;
             let section = &mut self.sections[section as usize];
             section.is_low |= is_low;
@@ -73,7 +76,7 @@ impl Reader<'_> {
     }
 
     /// Appends the relocations of a section. Returns whether one holds an address in 32 bits.
-    fn read_edges(
+    fn read_edges<const IS_AARCH64: bool>(
         &self,
         section: u32,
         relocations: &[Relocation],
@@ -89,7 +92,9 @@ impl Reader<'_> {
             (Prot::Code, Some(range)) => self.bytes.get(range.clone()).unwrap_or_default(),
             _ => &[],
         };
-        let (processor, first) = (self.processor, edges.len());
+        // Known to the compiler, so that nothing is asked for each relocation.
+        let processor = if IS_AARCH64 { Processor::Aarch64 } else { Processor::X86_64 };
+        let first = edges.len();
         let (mut is_low, mut is_thread) = (false, false);
         for relocation in relocations {
             let (number, target) = (relocation.r_type(LE, false).0, relocation.r_sym(LE, false));
