@@ -65,7 +65,8 @@ pub(crate) fn pointers_lead_to_functions_in_this_process() {
         let mut module = FarcallModule::new(builder);
         let text = |by: i64| {
             format!(
-                "function u0:0(i64) -> i64 system_v {{\nblock0(v0: i64):\n    v1 = iconst.i64 {by}\n    v2 = imul v0, v1\n    return v2\n}}\n"
+                "function u0:0(i64) -> i64 system_v {{\nblock0(v0: i64):\n    v1 = iconst.i64 {by}\n    v2 = imul v0, v1\n\
+                 \x20   return v2\n}}\n"
             )
         };
         let id = declare(&mut module, "times", &text(2));
