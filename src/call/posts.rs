@@ -140,7 +140,7 @@ impl Posts {
     }
 
     fn stop_sending(&self, state: &mut State) {
-        (state.is_sending, state.runner) = (false, None);
+        state.is_sending = false;
         // Only then, since to notify is a system call.
         if state.waiters > 0 {
             self.changed.notify_all();
@@ -178,6 +178,7 @@ impl Posts {
             outcome = outcome.and(run(target, &args));
             state = self.state.lock();
         }
+        state.runner = None;
         self.stop_sending(&mut state);
         outcome
     }
