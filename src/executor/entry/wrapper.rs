@@ -55,7 +55,7 @@ pub(crate) fn call(
     }
     let generation = fork::generation();
     let result = match args {
-        // No wrapper function stands between: its frame and its buffer would cost a tenth of the call.
+        // No wrapper function stands between: its frame and its buffer take time.
         Payload::Own(message) if target == typed::address() => typed::answer(message),
         _ => {
             let (function, data, bytes) = (ExecutorAddr::new(target), args.as_ptr(), args.len());
