@@ -422,8 +422,7 @@ impl Library {
     /// calls.
     pub fn clear(&self) -> Result<()> {
         let _clearing = self.slots.redirections().clear(&self.named)?;
-        self.slots.forget(self.named.number);
-        self.named.count_removal();
+        self.slots.forget(&self.named);
         self.slots.for_each(|generation| generation.dylib(&self.named).clear())
     }
 
@@ -458,7 +457,7 @@ impl From<Library> for OldCode {
     /// what was added is forgotten.
     fn from(library: Library) -> Self {
         let Library { named, slots } = library;
-        slots.forget(named.number);
+        slots.forget(&named);
         let dylib = |generation: &Generation| {
             generation.remove_dylib(named.number).unwrap_or_else(|| generation.dylib(&named))
         };

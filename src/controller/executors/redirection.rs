@@ -142,7 +142,7 @@ impl Redirection {
         }
         self.redirect(of, symbol)?;
         let _clearing = self.slots.redirections().clear(&old.named)?;
-        self.slots.forget(old.named.number);
+        self.slots.forget(&old.named);
         self.slots.for_each(|generation| {
             self.remove_from(generation, old).or_else(unless_dead(generation))
         })

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::free_slots::{FreeSlots, State};
-use super::generation::{Generation, Step, Target};
+use super::generation::{Generation, LibraryName, Step, Target};
 use super::redirections::Redirections;
 use super::slot::{OnDeath, Slot};
 use crate::deadline::Deadline;
@@ -143,9 +143,10 @@ impl Slots {
         outcome
     }
 
-    /// Forgets the steps of a dylib.
-    pub(super) fn forget(&self, dylib: u64) {
-        self.forget_steps(|step| step.dylib == Some(dylib));
+    /// Forgets the steps of a dylib, whose code is about to be removed.
+    pub(super) fn forget(&self, dylib: &LibraryName) {
+        dylib.count_removal();
+        self.forget_steps(|step| step.dylib == Some(dylib.number));
     }
 
     /// Forgets the step that makes a redirected function.

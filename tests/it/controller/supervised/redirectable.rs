@@ -45,6 +45,8 @@ fn the_next_executor_has_the_latest_implementation() {
     assert_eq!((twice.call(()).expect("2 * 1"), first.call(()).expect("1")), (2, 1));
     for number in 2..8 {
         let next = add_version(&session, number);
+        let direct = old.function::<extern "C" fn() -> i32>("version");
+        assert!(direct.call(()).is_ok());
         if number % 2 == 0 {
             redirected.redirect(&next, "version").expect("redirected");
             old.clear().expect("no call is in it");
@@ -52,6 +54,8 @@ fn the_next_executor_has_the_latest_implementation() {
             redirected.redirect_and_remove(&next, "version", &old).expect("redirected");
         }
         old = next;
+        let error = direct.call(()).expect_err("it was removed");
+        assert_eq!(error.kind(), ErrorKind::SymbolsNotFound, "{error}");
         let number = i32::try_from(number).expect("small");
         assert_eq!(twice.call(()).expect("redirected"), 2 * number);
         for _ in 0..2 {
