@@ -5,7 +5,7 @@
 //!
 //! Invariant: the table is sorted by number.
 
-use super::edge::{EdgeKind, Formula, Range, ThreadModel};
+use super::edge::{EdgeKind, Formula, Range, ThreadModel, kind};
 use super::facts::Facts;
 use super::operand::{Class, Limit, Operand};
 use Class::{
@@ -73,16 +73,22 @@ pub(super) const TLSDESC_LD64_LO12: u32 = 563;
 pub(super) const TLSDESC_ADD_LO12: u32 = 564;
 pub(super) const TLSDESC_CALL: u32 = 569;
 
+const EXEC: Formula = Thread(ThreadModel::Exec);
+const INITIAL_ENTRY: Formula = Thread(ThreadModel::InitialEntry);
+const INITIAL_ADDRESS: Formula = Thread(ThreadModel::InitialAddress);
+const DESCRIPTOR: Formula = Thread(ThreadModel::Descriptor);
+const DESCRIPTOR_CALL: Formula = Thread(ThreadModel::DescriptorCall);
+
 /// The relocations of the supplement.
 pub(crate) static KINDS: [EdgeKind; 126] = [
     other(0, "R_AARCH64_NONE", Nothing),
     other(256, "R_AARCH64_NONE", Nothing),
-    data(257, "R_AARCH64_ABS64", Absolute, 8, Any),
-    data(258, "R_AARCH64_ABS32", Absolute, 4, Either),
-    data(259, "R_AARCH64_ABS16", Absolute, 2, Either),
-    data(260, "R_AARCH64_PREL64", Delta, 8, Any),
-    data(261, "R_AARCH64_PREL32", Delta, 4, Range::Signed),
-    data(262, "R_AARCH64_PREL16", Delta, 2, Range::Signed),
+    kind(257, "R_AARCH64_ABS64", Absolute, 8, Any),
+    kind(258, "R_AARCH64_ABS32", Absolute, 4, Either),
+    kind(259, "R_AARCH64_ABS16", Absolute, 2, Either),
+    kind(260, "R_AARCH64_PREL64", Delta, 8, Any),
+    kind(261, "R_AARCH64_PREL32", Delta, 4, Range::Signed),
+    kind(262, "R_AARCH64_PREL16", Delta, 2, Range::Signed),
     code(263, "R_AARCH64_MOVW_UABS_G0", Absolute, Move(0), Unsigned(16)),
     code(264, "R_AARCH64_MOVW_UABS_G0_NC", Absolute, Move(0), Unlimited),
     code(265, "R_AARCH64_MOVW_UABS_G1", Absolute, Move(1), Unsigned(32)),
@@ -121,15 +127,15 @@ pub(crate) static KINDS: [EdgeKind; 126] = [
     other(304, "R_AARCH64_MOVW_GOTOFF_G2", Unsupported),
     other(305, "R_AARCH64_MOVW_GOTOFF_G2_NC", Unsupported),
     other(306, "R_AARCH64_MOVW_GOTOFF_G3", Unsupported),
-    data(307, "R_AARCH64_GOTREL64", FromGot, 8, Any),
-    data(308, "R_AARCH64_GOTREL32", FromGot, 4, Range::Signed),
+    kind(307, "R_AARCH64_GOTREL64", FromGot, 8, Any),
+    kind(308, "R_AARCH64_GOTREL32", FromGot, 4, Range::Signed),
     code(309, "R_AARCH64_GOT_LD_PREL19", GotDelta, Literal19, Signed(21)),
     other(310, "R_AARCH64_LD64_GOTOFF_LO15", Unsupported),
     code(311, "R_AARCH64_ADR_GOT_PAGE", GotDelta, Adrp, Signed(33)),
     code(312, "R_AARCH64_LD64_GOT_LO12_NC", GotAddress, Load(3), Unlimited),
     code(313, "R_AARCH64_LD64_GOTPAGE_LO15", GotFromPage, LoadFar, Unsigned(15)),
-    data(314, "R_AARCH64_PLT32", Branch, 4, Range::Signed),
-    data(315, "R_AARCH64_GOTPCREL32", GotDelta, 4, Range::Signed),
+    kind(314, "R_AARCH64_PLT32", Branch, 4, Range::Signed),
+    kind(315, "R_AARCH64_GOTPCREL32", GotDelta, 4, Range::Signed),
     other(512, "R_AARCH64_TLSGD_ADR_PREL21", Unsupported),
     other(513, "R_AARCH64_TLSGD_ADR_PAGE21", Unsupported),
     other(514, "R_AARCH64_TLSGD_ADD_LO12_NC", Unsupported),
@@ -159,139 +165,37 @@ pub(crate) static KINDS: [EdgeKind; 126] = [
     other(538, "R_AARCH64_TLSLD_LDST64_DTPREL_LO12_NC", Unsupported),
     other(539, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G1", Unsupported),
     other(540, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G0_NC", Unsupported),
-    code(
-        541,
-        "R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21",
-        Thread(ThreadModel::InitialEntry),
-        Adrp,
-        Signed(33),
-    ),
-    code(
-        542,
-        "R_AARCH64_TLSIE_LD64_GOTTPREL_LO12_NC",
-        Thread(ThreadModel::InitialAddress),
-        Load(3),
-        Unlimited,
-    ),
-    code(
-        543,
-        "R_AARCH64_TLSIE_LD_GOTTPREL_PREL19",
-        Thread(ThreadModel::InitialEntry),
-        Literal19,
-        Signed(21),
-    ),
-    code(
-        544,
-        "R_AARCH64_TLSLE_MOVW_TPREL_G2",
-        Thread(ThreadModel::Exec),
-        MoveSigned(2),
-        Signed(49),
-    ),
-    code(
-        545,
-        "R_AARCH64_TLSLE_MOVW_TPREL_G1",
-        Thread(ThreadModel::Exec),
-        MoveSigned(1),
-        Signed(33),
-    ),
-    code(546, "R_AARCH64_TLSLE_MOVW_TPREL_G1_NC", Thread(ThreadModel::Exec), Move(1), Unlimited),
-    code(
-        547,
-        "R_AARCH64_TLSLE_MOVW_TPREL_G0",
-        Thread(ThreadModel::Exec),
-        MoveSigned(0),
-        Signed(17),
-    ),
-    code(548, "R_AARCH64_TLSLE_MOVW_TPREL_G0_NC", Thread(ThreadModel::Exec), Move(0), Unlimited),
-    code(549, "R_AARCH64_TLSLE_ADD_TPREL_HI12", Thread(ThreadModel::Exec), AddHigh, Unsigned(24)),
-    code(550, "R_AARCH64_TLSLE_ADD_TPREL_LO12", Thread(ThreadModel::Exec), Add, Unsigned(12)),
-    code(551, "R_AARCH64_TLSLE_ADD_TPREL_LO12_NC", Thread(ThreadModel::Exec), Add, Unlimited),
-    code(552, "R_AARCH64_TLSLE_LDST8_TPREL_LO12", Thread(ThreadModel::Exec), Load(0), Unsigned(12)),
-    code(553, "R_AARCH64_TLSLE_LDST8_TPREL_LO12_NC", Thread(ThreadModel::Exec), Load(0), Unlimited),
-    code(
-        554,
-        "R_AARCH64_TLSLE_LDST16_TPREL_LO12",
-        Thread(ThreadModel::Exec),
-        Load(1),
-        Unsigned(12),
-    ),
-    code(
-        555,
-        "R_AARCH64_TLSLE_LDST16_TPREL_LO12_NC",
-        Thread(ThreadModel::Exec),
-        Load(1),
-        Unlimited,
-    ),
-    code(
-        556,
-        "R_AARCH64_TLSLE_LDST32_TPREL_LO12",
-        Thread(ThreadModel::Exec),
-        Load(2),
-        Unsigned(12),
-    ),
-    code(
-        557,
-        "R_AARCH64_TLSLE_LDST32_TPREL_LO12_NC",
-        Thread(ThreadModel::Exec),
-        Load(2),
-        Unlimited,
-    ),
-    code(
-        558,
-        "R_AARCH64_TLSLE_LDST64_TPREL_LO12",
-        Thread(ThreadModel::Exec),
-        Load(3),
-        Unsigned(12),
-    ),
-    code(
-        559,
-        "R_AARCH64_TLSLE_LDST64_TPREL_LO12_NC",
-        Thread(ThreadModel::Exec),
-        Load(3),
-        Unlimited,
-    ),
+    code(541, "R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21", INITIAL_ENTRY, Adrp, Signed(33)),
+    code(542, "R_AARCH64_TLSIE_LD64_GOTTPREL_LO12_NC", INITIAL_ADDRESS, Load(3), Unlimited),
+    code(543, "R_AARCH64_TLSIE_LD_GOTTPREL_PREL19", INITIAL_ENTRY, Literal19, Signed(21)),
+    code(544, "R_AARCH64_TLSLE_MOVW_TPREL_G2", EXEC, MoveSigned(2), Signed(49)),
+    code(545, "R_AARCH64_TLSLE_MOVW_TPREL_G1", EXEC, MoveSigned(1), Signed(33)),
+    code(546, "R_AARCH64_TLSLE_MOVW_TPREL_G1_NC", EXEC, Move(1), Unlimited),
+    code(547, "R_AARCH64_TLSLE_MOVW_TPREL_G0", EXEC, MoveSigned(0), Signed(17)),
+    code(548, "R_AARCH64_TLSLE_MOVW_TPREL_G0_NC", EXEC, Move(0), Unlimited),
+    code(549, "R_AARCH64_TLSLE_ADD_TPREL_HI12", EXEC, AddHigh, Unsigned(24)),
+    code(550, "R_AARCH64_TLSLE_ADD_TPREL_LO12", EXEC, Add, Unsigned(12)),
+    code(551, "R_AARCH64_TLSLE_ADD_TPREL_LO12_NC", EXEC, Add, Unlimited),
+    code(552, "R_AARCH64_TLSLE_LDST8_TPREL_LO12", EXEC, Load(0), Unsigned(12)),
+    code(553, "R_AARCH64_TLSLE_LDST8_TPREL_LO12_NC", EXEC, Load(0), Unlimited),
+    code(554, "R_AARCH64_TLSLE_LDST16_TPREL_LO12", EXEC, Load(1), Unsigned(12)),
+    code(555, "R_AARCH64_TLSLE_LDST16_TPREL_LO12_NC", EXEC, Load(1), Unlimited),
+    code(556, "R_AARCH64_TLSLE_LDST32_TPREL_LO12", EXEC, Load(2), Unsigned(12)),
+    code(557, "R_AARCH64_TLSLE_LDST32_TPREL_LO12_NC", EXEC, Load(2), Unlimited),
+    code(558, "R_AARCH64_TLSLE_LDST64_TPREL_LO12", EXEC, Load(3), Unsigned(12)),
+    code(559, "R_AARCH64_TLSLE_LDST64_TPREL_LO12_NC", EXEC, Load(3), Unlimited),
     other(560, "R_AARCH64_TLSDESC_LD_PREL19", Unsupported),
     other(561, "R_AARCH64_TLSDESC_ADR_PREL21", Unsupported),
-    code(
-        TLSDESC_ADR_PAGE21,
-        "R_AARCH64_TLSDESC_ADR_PAGE21",
-        Thread(ThreadModel::Descriptor),
-        Adrp,
-        Signed(33),
-    ),
-    code(
-        TLSDESC_LD64_LO12,
-        "R_AARCH64_TLSDESC_LD64_LO12",
-        Thread(ThreadModel::Descriptor),
-        Load(3),
-        Unlimited,
-    ),
-    code(
-        TLSDESC_ADD_LO12,
-        "R_AARCH64_TLSDESC_ADD_LO12",
-        Thread(ThreadModel::Descriptor),
-        Add,
-        Unlimited,
-    ),
+    code(TLSDESC_ADR_PAGE21, "R_AARCH64_TLSDESC_ADR_PAGE21", DESCRIPTOR, Adrp, Signed(33)),
+    code(TLSDESC_LD64_LO12, "R_AARCH64_TLSDESC_LD64_LO12", DESCRIPTOR, Load(3), Unlimited),
+    code(TLSDESC_ADD_LO12, "R_AARCH64_TLSDESC_ADD_LO12", DESCRIPTOR, Add, Unlimited),
     other(565, "R_AARCH64_TLSDESC_OFF_G1", Unsupported),
     other(566, "R_AARCH64_TLSDESC_OFF_G0_NC", Unsupported),
     other(567, "R_AARCH64_TLSDESC_LDR", Unsupported),
     other(568, "R_AARCH64_TLSDESC_ADD", Unsupported),
-    data(TLSDESC_CALL, "R_AARCH64_TLSDESC_CALL", Thread(ThreadModel::DescriptorCall), 4, Any),
-    code(
-        570,
-        "R_AARCH64_TLSLE_LDST128_TPREL_LO12",
-        Thread(ThreadModel::Exec),
-        Load(4),
-        Unsigned(12),
-    ),
-    code(
-        571,
-        "R_AARCH64_TLSLE_LDST128_TPREL_LO12_NC",
-        Thread(ThreadModel::Exec),
-        Load(4),
-        Unlimited,
-    ),
+    kind(TLSDESC_CALL, "R_AARCH64_TLSDESC_CALL", DESCRIPTOR_CALL, 4, Any),
+    code(570, "R_AARCH64_TLSLE_LDST128_TPREL_LO12", EXEC, Load(4), Unsigned(12)),
+    code(571, "R_AARCH64_TLSLE_LDST128_TPREL_LO12_NC", EXEC, Load(4), Unlimited),
     other(572, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12", Unsupported),
     other(573, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12_NC", Unsupported),
     other(1024, "R_AARCH64_COPY", Dynamic),
@@ -305,16 +209,6 @@ pub(crate) static KINDS: [EdgeKind; 126] = [
     other(1032, "R_AARCH64_IRELATIVE", Dynamic),
 ];
 
-const fn data(
-    number: u32,
-    name: &'static str,
-    formula: Formula,
-    field_bytes: u8,
-    range: Range,
-) -> EdgeKind {
-    EdgeKind { number, name, formula, field_bytes, range, operand: None }
-}
-
 const fn code(
     number: u32,
     name: &'static str,
@@ -327,5 +221,5 @@ const fn code(
 }
 
 const fn other(number: u32, name: &'static str, formula: Formula) -> EdgeKind {
-    EdgeKind { number, name, formula, field_bytes: 0, range: Any, operand: None }
+    kind(number, name, formula, 0, Any)
 }

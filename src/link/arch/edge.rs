@@ -120,6 +120,17 @@ pub(crate) enum Range {
     Either,
 }
 
+/// The kind of a relocation whose whole field is a number.
+pub(super) const fn kind(
+    number: u32,
+    name: &'static str,
+    formula: Formula,
+    field_bytes: u8,
+    range: Range,
+) -> EdgeKind {
+    EdgeKind { number, name, formula, field_bytes, range, operand: None }
+}
+
 impl EdgeKind {
     /// True when the field holds an address, or the distance to one, in less than 64 bits. Calls do not count,
     /// because they may go through a stub.

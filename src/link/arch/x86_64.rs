@@ -2,7 +2,7 @@
 //!
 //! Invariant: a field that is written lies in the bytes that are given, and nothing else is written.
 
-use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel};
+use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel, kind};
 use super::facts::{Facts, store};
 use Formula::{
     Absolute, Branch, Delta, Dynamic, FromGot, GotBaseDelta, GotDelta, GotLoad, GotOffset, Nothing,
@@ -180,13 +180,3 @@ pub(crate) static KINDS: [EdgeKind; 44] = [
     kind(42, "R_X86_64_REX_GOTPCRELX", GotLoad, 4, Signed),
     kind(43, "R_X86_64_CODE_4_GOTPCRELX", GotLoad, 4, Signed),
 ];
-
-const fn kind(
-    number: u32,
-    name: &'static str,
-    formula: Formula,
-    field_bytes: u8,
-    range: Range,
-) -> EdgeKind {
-    EdgeKind { number, name, formula, field_bytes, range, operand: None }
-}

@@ -16,15 +16,13 @@ pub(super) type Field = (u64, usize);
 
 /// The header of a shared library with this many segments behind it, and this many sections behind those. The last section
 /// holds their names.
-pub(super) fn put_header(file: &mut Vec<u8>, segments: u64, sections: u64) {
+pub(super) fn put_header(file: &mut Vec<u8>, processor: Processor, segments: u64, sections: u64) {
+    let machine = processor.elf_machine().into();
     file.extend_from_slice(&elf::ELFMAG);
     let kind = [elf::ELFCLASS64.0, elf::ELFDATA2LSB.0, elf::EV_CURRENT.0, elf::ELFOSABI_NONE.0];
     file.extend_from_slice(&kind);
     put(file, &[(0, 8)]);
-    put(
-        file,
-        &[(elf::ET_DYN.0.into(), 2), (Processor::HOST.elf_machine().into(), 2), (1, 4), (0, 8)],
-    );
+    put(file, &[(elf::ET_DYN.0.into(), 2), (machine, 2), (1, 4), (0, 8)]);
     let sections_at = if sections > 0 { HEADER_BYTES + segments * SEGMENT_BYTES } else { 0 };
     put(file, &[(HEADER_BYTES, 8), (sections_at, 8), (0, 4)]);
     put(file, &[(HEADER_BYTES, 2), (SEGMENT_BYTES, 2), (segments, 2)]);

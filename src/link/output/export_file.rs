@@ -15,6 +15,7 @@ use object::elf;
 use super::elf_file::{HEADER_BYTES, SEGMENT_BYTES, SYMBOL_BYTES, put, put_header};
 use super::symbol_table::{Definition, SymbolTable};
 use crate::addr::ExecutorAddr;
+use crate::arch::processor::Processor;
 use crate::graph::link_graph::{Global, LinkGraph, Resolution};
 use crate::limits::PAGE_BYTES;
 
@@ -26,13 +27,16 @@ const DYNAMIC_ENTRIES: u64 = 6;
 const DYNAMIC_ENTRY_BYTES: u64 = 16;
 
 /// An ELF shared library that defines the names which images have for others, at their addresses there. Of two images that
-/// define a name, the first one counts. Thread-locals are left out.
+/// define a name, the first one counts. Thread-locals are left out. All images are for one processor.
 #[must_use]
 pub fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> Vec<u8> {
+    let mut images = images.peekable();
+    let processor = images.peek().map_or(Processor::HOST, |image| image.processor);
     let mut seen = HashSet::new();
     let all = images.flat_map(SymbolTable::iter);
     let exports = all.filter(|(name, definition)| !definition.thread && seen.insert(*name));
-    file_of(&exports.map(|(name, definition)| (name, *definition)).collect::<Vec<_>>())
+    let exports: Vec<_> = exports.map(|(name, definition)| (name, *definition)).collect();
+    file_of(processor, &exports)
 }
 
 /// Such a library for those names of one image that are wanted, and how many there are.
@@ -40,7 +44,7 @@ pub fn export_file<'a>(images: impl Iterator<Item = &'a SymbolTable>) -> Vec<u8>
 pub fn names_file(symbols: &SymbolTable, is_wanted: impl Fn(&str) -> bool) -> (Vec<u8>, usize) {
     let wanted = symbols.iter().filter(|(name, definition)| !definition.thread && is_wanted(name));
     let exports: Vec<_> = wanted.map(|(name, definition)| (name, *definition)).collect();
-    (file_of(&exports), exports.len())
+    (file_of(symbols.processor, &exports), exports.len())
 }
 
 impl LinkGraph {
@@ -52,7 +56,7 @@ impl LinkGraph {
             Definition { address, bytes: 0, callable, thread: false, tls_module: None, weak }
         };
         let names = names.map(|one| (one.name, definition(one.weak, one.callable)));
-        file_of(&names.collect::<Vec<_>>())
+        file_of(self.processor(), &names.collect::<Vec<_>>())
     }
 
     /// These names.
@@ -68,7 +72,7 @@ fn is_named(global: &Global) -> bool {
 }
 
 /// The shared library with these names.
-fn file_of(exports: &[(&str, Definition)]) -> Vec<u8> {
+fn file_of(processor: Processor, exports: &[(&str, Definition)]) -> Vec<u8> {
     let count = exports.len() as u64 + 1;
     let text_bytes = exports.iter().map(|(name, _)| name.len() as u64 + 1).sum::<u64>() + 1;
     let dynamic_at = HEADER_BYTES + SEGMENTS * SEGMENT_BYTES;
@@ -78,7 +82,7 @@ fn file_of(exports: &[(&str, Definition)]) -> Vec<u8> {
     let end = text_at + text_bytes;
 
     let mut file = Vec::with_capacity(usize::try_from(end).unwrap_or(0));
-    put_header(&mut file, SEGMENTS, 0);
+    put_header(&mut file, processor, SEGMENTS, 0);
     // The dynamic linker stores addresses in the dynamic section.
     let [read, write] = [elf::PF_R, elf::PF_W].map(|flag| u64::from(flag.0));
     let flags = read | write;

@@ -50,7 +50,7 @@ impl SymbolTable {
         let text_at = symbols_at + symbol_bytes;
         // Nothing is copied: the file of a large program has some MiB.
         let mut file = Vec::with_capacity(usize::try_from(text_at).unwrap_or(0) + text_bytes);
-        put_header(&mut file, segment_count, SECTIONS);
+        put_header(&mut file, self.processor, segment_count, SECTIONS);
         segments
             .iter()
             .for_each(|(prot, range)| put_segment(&mut file, *prot, offset(*range), *range));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::function_table::FunctionTable;
 use crate::addr::{AddrRange, ExecutorAddr};
+use crate::arch::processor::Processor;
 use crate::graph::interface::External;
 use crate::graph::link_graph::Resolution;
 use crate::graph::provided::DSO_HANDLE_NAME;
@@ -34,6 +35,8 @@ use crate::read::parsed::SymbolKind;
 /// ```
 #[derive(Default)]
 pub struct SymbolTable {
+    /// The processor of the code.
+    pub(super) processor: Processor,
     /// A dylib has the table of its first link as well.
     definitions: Arc<NameMap<Definition>>,
     /// The hidden definitions.
@@ -175,6 +178,7 @@ impl SymbolTable {
         let named = |values| Arc::new(NameMap::new(Arc::clone(&graph.names), values));
         let handle = graph.names.number(DSO_HANDLE_NAME);
         SymbolTable {
+            processor: graph.processor(),
             definitions: named(definitions),
             hidden: named(hidden),
             dso_handle: handle.map(|id| ExecutorAddr::new(addresses.globals[id as usize])),

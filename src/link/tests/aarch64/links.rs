@@ -1,6 +1,8 @@
 //! Links for AArch64: tables, stubs, thread-locals, and what is refused.
 
 use super::*;
+use crate::addr::AddrRange;
+use crate::output::export_file::{export_file, names_file};
 
 /// A program in C++ with a little of everything.
 pub(super) const SOURCE: &str = "
@@ -225,4 +227,21 @@ fn no_changed_byte_does_worse_than_an_error() {
         }
     }
     assert!(refused > 100, "{refused}");
+}
+
+/// ELF files hold the number of their processor at byte 18.
+#[test]
+fn files_of_names_are_for_the_processor_of_the_image() {
+    if !is_here(GCC) {
+        return;
+    }
+    let image = arm_link(&[&arm("a.o", "-O1", "int one(void) { return 1; }")], &[]).unwrap();
+    let code = AddrRange::sized(ExecutorAddr::new(BASES[0]), image.bytes[0]).unwrap();
+    let symbols = &image.symbols;
+    let all = [
+        symbols.symbol_file(code),
+        export_file([symbols].into_iter()),
+        names_file(symbols, |_| true).0,
+    ];
+    assert!(all.iter().all(|file| file[18..20] == [183, 0]));
 }
