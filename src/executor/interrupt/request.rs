@@ -1,7 +1,6 @@
 //! The requests of the controller to interrupt calls, as the acceptor's thread keeps them.
 
 use std::collections::HashMap;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,15 +10,12 @@ use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::process::eh_frame;
 use crate::sync::Mutex;
 
-/// The first looks at a thread follow each other by this time. Most threads leave their calls at the first one, and a second signal would
-/// make them slower.
-const FIRST_INTERVAL: Duration = Duration::from_micros(20);
-const FIRST_LOOKS: u64 = 8;
-/// Each further look comes later by this part of the time since the request. So a thread that cannot leave costs little. The
+/// A look at a thread follows the one before by this part of the time since the request. So a thread that cannot leave costs little. The
 /// controller needs a CPU as well, and a machine may have few.
-const LATER_PART: u32 = 16;
-const LATER_INTERVALS: RangeInclusive<Duration> =
-    Duration::from_micros(10)..=Duration::from_millis(1);
+const INTERVAL_PART: u32 = 16;
+/// Most threads leave their calls at the first look, and a second signal would make them slower.
+const INTERVAL_MIN: Duration = Duration::from_micros(20);
+const INTERVAL_MAX: Duration = Duration::from_millis(1);
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
 #[derive(Debug, Default)]
@@ -42,7 +38,6 @@ struct Pending {
     number: u64,
     served: Arc<ServedCalls>,
     call: u64,
-    looks: u64,
     begun: Instant,
     next: Instant,
     /// When the controller is told why the call goes on, unless it was told.
@@ -123,8 +118,7 @@ impl Requests {
         // The controller's time began before, and it wants to know.
         let told_at = begun.checked_add(grace / 4 * 3);
         let until = begun.checked_add(grace).unwrap_or(begun);
-        let pending =
-            Pending { number, served, call, looks: 0, begun, next: begun, told_at, until };
+        let pending = Pending { number, served, call, begun, next: begun, told_at, until };
         self.pending.lock().push(pending);
         Ok(())
     }
@@ -139,7 +133,7 @@ impl Requests {
         let now = Instant::now();
         let mut goes_on = Vec::new();
         pending.retain_mut(|pending| {
-            let Pending { number, served, call, looks, begun, next, told_at, until } = pending;
+            let Pending { number, served, call, begun, next, told_at, until } = pending;
             if !served.calls().is_wanted(*call) {
                 return false;
             }
@@ -155,20 +149,12 @@ impl Requests {
                 if !served.sample(*call, signal::SIGNAL) {
                     return false;
                 }
-                *looks += 1;
-                *next = now + interval(*looks, now.saturating_duration_since(*begun));
+                let part = now.saturating_duration_since(*begun) / INTERVAL_PART;
+                *next = now + part.clamp(INTERVAL_MIN, INTERVAL_MAX);
             }
             true
         });
         let next = pending.iter().map(|pending| pending.next.min(pending.until)).min();
         (next.map(|next| next.saturating_duration_since(now)), goes_on)
     }
-}
-
-/// The time from a look to the next one.
-fn interval(looks: u64, since_request: Duration) -> Duration {
-    if looks <= FIRST_LOOKS {
-        return FIRST_INTERVAL;
-    }
-    (since_request / LATER_PART).clamp(*LATER_INTERVALS.start(), *LATER_INTERVALS.end())
 }
