@@ -162,16 +162,15 @@ impl Function {
         let (py, this) = (slf.py(), slf.get());
         this.shared.check_open()?;
         let timeout = this.timeout(keywords)?;
+        let can_end = !this.shared.is_in_process();
         if timeout.is_some() || this.prototype.has_callbacks {
             // Such a call needs a thread of this process while it runs.
             let in_thread = py.import("farcall.future")?.getattr("in_thread")?;
             let timeout = timeout.map(|timeout| timeout.as_secs_f64());
-            let can_end = !this.shared.is_in_process();
             return Ok(in_thread.call1((slf, arguments, timeout, can_end))?.unbind());
         }
         let read = Arguments::read(&this.shared, &this.prototype, arguments)?;
         let definitions = &this.definitions;
-        let can_end = !this.shared.is_in_process();
         future::submit(py, &this.function, &this.prototype, read, arguments, definitions, can_end)
     }
 

@@ -38,8 +38,8 @@ pub const POLLED_CALLS_MAX: usize = 64;
 /// Lanes that one side of a session has open: one for each thread that calls, and for each call that timed out and still runs.
 pub const LANES_MAX: usize = 1024;
 
-/// Processes of one executor. Each takes three descriptors of the host, which often may have 1,024, and is looked at by a call that
-/// finds none free.
+/// Processes of one executor. Each takes three descriptors of the host, and many hosts may have 1,024. A call that finds no free process
+/// looks at all of them.
 pub const PROCESSES_MAX: usize = 256;
 
 /// How long a socket may be full while a lane's descriptor is to be sent over it.

@@ -39,4 +39,11 @@ static const char *fails(farcall_error *error, farcall_error_code code, const ch
     return message;
 }
 
+/* A function of a library, by its prototype. Some programs need none. */
+static inline farcall_function *function_of(farcall_library *library, const char *prototype) {
+    farcall_function *function = NULL;
+    MUST(farcall_library_function(library, NULL, NULL, prototype, &function));
+    return function;
+}
+
 #endif

@@ -44,12 +44,6 @@ static farcall_library *linked(farcall_executor *executor, const char *name, con
     return library;
 }
 
-static farcall_function *function_of(farcall_library *library, const char *prototype) {
-    farcall_function *function = NULL;
-    MUST(farcall_library_function(library, NULL, NULL, prototype, &function));
-    return function;
-}
-
 /* The number that a function without parameters returns. */
 static int called(farcall_function *function) {
     farcall_value result;

@@ -34,12 +34,6 @@ static farcall_library *linked(farcall_executor *executor, const char *object) {
     return library;
 }
 
-static farcall_function *function_of(farcall_library *library, const char *prototype) {
-    farcall_function *function = NULL;
-    MUST(farcall_library_function(library, NULL, NULL, prototype, &function));
-    return function;
-}
-
 static farcall_error *add_tag(const farcall_value *arguments, size_t count, farcall_value *result, void *context) {
     CHECK(count == 1);
     result->data.i64 = arguments[0].data.i64 + *(int64_t *)context;

@@ -185,8 +185,8 @@ unsafe extern "C" fn call(data: *const c_char, size: usize) -> WrapperFunctionBu
     answered.unwrap_or_else(|why| WrapperFunctionBuffer::out_of_band(&why))
 }
 
-/// Makes a typed call, and returns what the wrapper function would. Not inlined: callers also make other calls, which its registers would
-/// slow down.
+/// Makes a typed call, and returns what the wrapper function would. Not inlined: its registers would slow down the
+/// other calls of its caller.
 ///
 /// # Errors
 ///
