@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::testkit::launch::FARCALL;
-use crate::testkit::process::{Ended, Running, run_to_end, until};
+use crate::testkit::process::{Ended, Running, run_to_end, until, write_program};
 use crate::testkit::tools;
 
 /// A measurement of this length does not end before the tests lose their timeout.
@@ -332,10 +332,7 @@ fn fake_jitlink(version: &str, body: &str) -> tempfile::TempDir {
     );
     // The highest number wins over what is installed.
     for (name, script) in [("llvm-jitlink-9000", &*script), ("llvm-jitlink-executor", "")] {
-        let path = folder.path().join(name);
-        std::fs::write(&path, script).expect("written");
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, executable).expect("permitted");
+        write_program(&folder.path().join(name), script.as_bytes());
     }
     folder
 }

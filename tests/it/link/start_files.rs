@@ -1,14 +1,14 @@
 //! The symbols that a native program has from its start files and from the linker's script.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::commands::native::{Program, assert_same, farcall_run, native, program, same_as_native};
 use crate::commands::refuse::refused;
 use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
 use crate::testkit::launch::FARCALL;
-use crate::testkit::process::run_to_end;
+use crate::testkit::process::{run_to_end, write_program};
 use crate::testkit::tools;
 
 #[test]
@@ -116,7 +116,8 @@ fn a_file_of_its_own() {
     let object = corpus::object("own_file.c", PLAIN);
     let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
     let (file, link, missing) = (folder.join("program"), folder.join("link"), folder.join("none"));
-    std::fs::copy(&executable, &file).expect("copied");
+    let put = |program: &Path| write_program(&file, &std::fs::read(program).expect("a program"));
+    put(&executable);
     let reference = run_to_end(native(&file, &[]), b"");
     assert_eq!(reference.stdout, format!("{}\n", file.display()).into_bytes());
 
@@ -135,7 +136,7 @@ fn a_file_of_its_own() {
         assert!(complaint.contains(word) && complaint.contains(&advice), "{ended}");
         assert_eq!(complaint.lines().count(), 1, "{ended}");
     }
-    std::fs::copy(FARCALL, &file).expect("copied");
+    put(Path::new(FARCALL));
     assert_same("own_file.c", &reference, &run_to_end(run(&file), b""));
 }
 

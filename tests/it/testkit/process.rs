@@ -5,8 +5,9 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,6 +56,17 @@ pub(crate) fn run_to_end(command: Command, stdin: &[u8]) -> Ended {
     let mut running = Running::start(command);
     running.feed(stdin);
     running.end()
+}
+
+/// Writes a program: a file of these bytes at `path`, with the right to run it.
+///
+/// A shell writes it. A test that starts a child hands its open files down until the child runs, files of tests of other threads too, and
+/// the kernel starts no program that a process may still write.
+pub(crate) fn write_program(path: &Path, bytes: &[u8]) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", r#"cat >"$0" && chmod 755 "$0""#]).arg(path);
+    let written = run_to_end(shell, bytes);
+    assert_eq!(written.status, 0, "{written}");
 }
 
 /// Polls `condition` until it holds; panics with `what` after half a minute.
@@ -326,4 +338,25 @@ impl Stream {
     fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.shared.0.lock().expect("no holder of the lock panics")
     }
+}
+
+#[test]
+fn a_program_runs_as_soon_as_it_is_written() {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let is_done = AtomicBool::new(false);
+    let run = |program: &Path| run_to_end(Command::new(program), b"").status;
+    thread::scope(|scope| {
+        // Children in which files of this process are open for a moment.
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                assert_eq!(run(Path::new("true")), 0);
+            }
+        });
+        for number in 0..100 {
+            let program = folder.path().join(number.to_string());
+            write_program(&program, b"#!/bin/sh\nexit 7\n");
+            assert_eq!(run(&program), 7);
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
 }
