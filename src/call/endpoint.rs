@@ -26,13 +26,13 @@ pub(crate) trait Handler<T: Transport> {
         spare: Vec<u8>,
     ) -> std::result::Result<Self::Reply, String>;
 
-    /// A numbered call of the endpoint with these counters begins. It is nested in the call `outer`; 0 for none.
+    /// A numbered call begins. It is nested in the call `outer`; 0 for none.
     #[inline(always)]
-    fn begin(&self, _counters: &Counters, _outer: u64) {}
+    fn begin(&self, _outer: u64) {}
 
     /// It has ended, and `outer` goes on.
     #[inline(always)]
-    fn end(&self, _counters: &Counters, _outer: u64) {}
+    fn end(&self, _outer: u64) {}
 
     /// The buffer of a result that was sent, for the next result, if it is worth keeping.
     #[inline(always)]

@@ -203,43 +203,39 @@ impl Lanes {
         open: impl FnOnce() -> Result<Opened>,
         work: impl FnOnce(&LaneEnd) -> Result<R>,
     ) -> Result<R> {
-        match self.held() {
-            Some(end) => {
-                let outcome = work(&end);
-                if outcome.is_err() {
-                    self.forget_over(end);
-                }
-                outcome
-            }
-            None => self.with_another(open, work),
+        let (end, is_held) = match self.held() {
+            Some(end) => (end, true),
+            None => self.another(open)?,
+        };
+        // At one place only, where the compiler inlines it.
+        let outcome = work(&end);
+        if outcome.is_err() || !is_held {
+            self.put_away(end, is_held);
         }
+        outcome
     }
 
-    /// Takes a lane from this thread if the lane has ended. The next call opens another.
+    /// A lane for this thread, which has none. False behind it if the thread cannot hold it.
     #[cold]
-    fn forget_over(&self, end: Rc<LaneEnd>) {
-        if end.is_over() {
-            drop(self.let_go(end));
-        }
-    }
-
-    #[cold]
-    fn with_another<R>(
+    fn another(
         self: &Arc<Self>,
         open: impl FnOnce() -> Result<Opened>,
-        work: impl FnOnce(&LaneEnd) -> Result<R>,
-    ) -> Result<R> {
+    ) -> Result<(Rc<LaneEnd>, bool)> {
         // Before a lock, which another thread may have held during the fork.
         self.origin.check()?;
         let end = Rc::new(self.take(open, Deadline::SESSION_END)?);
         let is_held = self.hold(&end);
-        let outcome = work(&end);
+        Ok((end, is_held))
+    }
+
+    /// Takes a lane from this thread if the lane has ended: the next call opens another. Makes a lane idle that the thread does not hold.
+    #[cold]
+    fn put_away(&self, end: Rc<LaneEnd>, is_held: bool) {
         if end.is_over() {
             drop(self.let_go(end));
         } else if !is_held {
             self.pass_on(end);
         }
-        outcome
     }
 
     /// Runs `work` with a lane on which nothing else is under way. If `work` stops waiting for an answer at the deadline, the

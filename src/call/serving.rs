@@ -92,10 +92,10 @@ impl<T: Transport> Endpoint<T> {
             return self.answer_posted(handler, deadline, call);
         }
         let outer = self.counters.begin_received();
-        handler.begin(&self.counters, outer);
+        handler.begin(outer);
         let outcome = self.handle(handler, call, self.spare.take());
         self.counters.end_received(outer);
-        handler.end(&self.counters, outer);
+        handler.end(outer);
         if self.is_over.get() {
             return Err(Error::disconnected("the session ended in a call from this one"));
         }

@@ -364,10 +364,11 @@ impl Remote {
         let (lanes, callbacks) = (self.opener.lanes(), &**self.opener.callbacks());
         let deadline = wait.into().deadline;
         let open = || self.opener.open(deadline);
-        let call = |end: &LaneEnd| end.call(callbacks, wait, function.get(), args, take);
+        // Two closures, because the compiler inlines each at its only use.
         let outcome = if deadline == Deadline::SESSION_END {
-            lanes.with(open, call)
+            lanes.with(open, |end| end.call(callbacks, wait, function.get(), args, take))
         } else {
+            let call = |end: &LaneEnd| end.call(callbacks, wait, function.get(), args, take);
             let late = |end| finish_later(Arc::clone(&self.opener), end);
             lanes.with_idle(deadline, open, call, late)
         };

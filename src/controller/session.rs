@@ -370,7 +370,7 @@ impl Session {
     }
 
     /// Makes a call, and counts it for readers of the publication.
-    #[inline]
+    #[inline(always)]
     pub(super) fn counted<R>(&self, call: impl FnOnce() -> R) -> R {
         let timed = self.shown.as_ref().and_then(Shown::begin);
         let outcome = call();

@@ -74,7 +74,6 @@ impl WantedCalls {
     }
 
     /// True if these are the calls of the lane with these counters.
-    #[inline(always)]
     pub(crate) fn are_of(&self, lane: &Counters) -> bool {
         matches!(&self.source, Source::Lane(counters) if std::ptr::eq(&raw const **counters, lane))
     }

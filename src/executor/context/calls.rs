@@ -7,9 +7,27 @@ use crate::executor::entry::wrapper;
 use crate::transport::{Payload, Transport};
 
 /// Runs each incoming call as a call of the wrapper function at its target address.
-pub(crate) struct WrapperCalls;
+pub(crate) struct WrapperCalls<'s> {
+    /// The calls of the lane, if the controller may interrupt them.
+    served: Option<&'s ServedCalls>,
+}
 
-impl<T: Transport> Handler<T> for WrapperCalls {
+impl<'s> WrapperCalls<'s> {
+    /// Calls that nobody interrupts.
+    pub(crate) const UNINTERRUPTED: WrapperCalls<'static> = WrapperCalls { served: None };
+
+    /// The calls of a lane.
+    pub(crate) fn of_lane(served: &'s ServedCalls) -> Self {
+        Self { served: Some(served) }
+    }
+
+    /// The calls that are nested in the call that the calling thread runs, and come over the lane with these counters.
+    pub(crate) fn nested(counters: &Counters) -> Self {
+        Self { served: ServedCalls::of_thread_and_lane(counters) }
+    }
+}
+
+impl<T: Transport> Handler<T> for WrapperCalls<'_> {
     type Reply = WrapperFunctionBuffer;
 
     #[inline(always)]
@@ -23,12 +41,16 @@ impl<T: Transport> Handler<T> for WrapperCalls {
     }
 
     #[inline(always)]
-    fn begin(&self, counters: &Counters, outer: u64) {
-        ServedCalls::begin_on_lane(counters, outer);
+    fn begin(&self, outer: u64) {
+        if let Some(served) = self.served {
+            served.begin_on_lane(outer);
+        }
     }
 
     #[inline(always)]
-    fn end(&self, counters: &Counters, outer: u64) {
-        ServedCalls::end_on_lane(counters, outer);
+    fn end(&self, outer: u64) {
+        if let Some(served) = self.served {
+            served.end_on_lane(outer);
+        }
     }
 }

@@ -120,7 +120,8 @@ fn hosted() -> Option<SessionHandle> {
 
 fn over<T: Transport>(end: &Endpoint<T>, tag: u64, args: &[u8]) -> Result<WrapperFunctionBuffer> {
     ServedCalls::while_waiting(|| {
-        end.call(&WrapperCalls, Deadline::SESSION_END, tag, args, |message| {
+        let nested = WrapperCalls::nested(end.counters());
+        end.call(&nested, Deadline::SESSION_END, tag, args, |message| {
             WrapperFunctionBuffer::from_payload(message.payload())
         })
     })

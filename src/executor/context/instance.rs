@@ -180,7 +180,7 @@ impl Instance {
         let served = ServedCalls::of_lane(end.counters());
         let serve = || {
             open(&end)?;
-            self.lanes.serve(end, &WrapperCalls)
+            self.lanes.serve(end, &WrapperCalls::of_lane(&served))
         };
         self.acceptor()?.interrupts.while_serving(number, &served, serve)
     }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
-use crate::executor::entry::unwind_boundary::{self, wrapper_boundary};
+use crate::executor::entry::unwind_boundary::{self, Registers, wrapper_boundary};
 use crate::executor::log::{self, Level};
 
 #[cfg(target_arch = "x86_64")]
@@ -194,24 +194,42 @@ pub(crate) unsafe fn caller<T>(
 /// # Safety
 ///
 /// `function` must be the address of a wrapper function, and the arguments must stay readable until it returns.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn wrapper(
     function: ExecutorAddr,
     args: *const u8,
     bytes: usize,
 ) -> std::result::Result<WrapperFunctionBuffer, String> {
-    let function_at = pointer(function);
     let result = if unwind_boundary::is_required() {
         // SAFETY: the caller vouches for the function and its arguments.
-        unsafe { unwind_boundary::enter(function_at, [args.expose_provenance(), bytes, 0]) }?
+        unsafe { wrapper_with_boundary(function, args, bytes) }?
     } else {
         // SAFETY: as above.
-        unsafe { wrapper_boundary::enter(function_at, args, bytes) }
+        unsafe { wrapper_boundary::enter(pointer(function), args, bytes) }
     };
     let data = std::ptr::with_exposed_provenance_mut(result.first);
     // SAFETY: a wrapper function returns a buffer in its two result registers.
     let result = unsafe { WrapperFunctionBuffer::from_parts(data, result.second) };
     Ok(result.taken_from(function))
+}
+
+/// The same, for code that may lack unwind information. Not inlined: its error would take room in the frame of each call.
+///
+/// # Errors
+///
+/// Why the call was unwound.
+///
+/// # Safety
+///
+/// As [`wrapper`].
+#[inline(never)]
+unsafe fn wrapper_with_boundary(
+    function: ExecutorAddr,
+    args: *const u8,
+    bytes: usize,
+) -> std::result::Result<Registers, String> {
+    // SAFETY: the caller vouches for the function and its arguments.
+    unsafe { unwind_boundary::enter(pointer(function), [args.expose_provenance(), bytes, 0]) }
 }
 
 /// Calls a wrapper function that answers through `answer`. It has no unwind boundary, since it may answer before it

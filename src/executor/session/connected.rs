@@ -77,7 +77,7 @@ pub(crate) fn begin(others: &SimpleSymbolTable) -> Result<(Arc<Instance>, Vec<u8
 fn serve_calls(connection: Connection, setup: &[u8]) -> Result<()> {
     let end = Rc::new(Endpoint::new(connection));
     end.send_setup(setup)?;
-    while_serving(&end, || end.serve(&WrapperCalls))
+    while_serving(&end, || end.serve(&WrapperCalls::UNINTERRUPTED))
 }
 
 /// The functions that LLVM's controllers need beside the functions of every session.

@@ -109,7 +109,7 @@ impl Polled {
             return Ok(0);
         }
         let paused = while_serving(&self.end, || {
-            self.end.serve_some(&WrapperCalls, linger, POLLED_CALLS_MAX, &mut calls)
+            self.end.serve_some(&WrapperCalls::UNINTERRUPTED, linger, POLLED_CALLS_MAX, &mut calls)
         });
         match paused {
             Ok(Paused::Ended) => self.finish().map(|()| calls),

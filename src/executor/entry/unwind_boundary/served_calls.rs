@@ -76,6 +76,12 @@ impl ServedCalls {
         unsafe { served.as_ref() }
     }
 
+    /// The same, if they are the calls of the lane with these counters. A call of a pipeline may call back on a lane of its own.
+    #[inline]
+    pub(crate) fn of_thread_and_lane<'a>(counters: &Counters) -> Option<&'a Self> {
+        Self::of_thread().filter(|served| served.calls.are_of(counters))
+    }
+
     /// Runs `wait`, during which the call that this thread runs waits for the controller.
     pub(crate) fn while_waiting<R>(wait: impl FnOnce() -> R) -> R {
         let number = Self::of_thread().map_or(0, |served| served.calls.running());
@@ -110,26 +116,16 @@ impl ServedCalls {
         is_under_way && running != 0
     }
 
-    /// The same, if they are the calls of the lane with these counters. A call of a pipeline may call back on a lane of its own.
+    /// Says that a call of the lane begins on the calling thread, inside of the call `outer`.
     #[inline(always)]
-    fn of_thread_and_lane<'a>(counters: &Counters) -> Option<&'a Self> {
-        Self::of_thread().filter(|served| served.calls.are_of(counters))
-    }
-
-    /// Says that a call on the lane with these counters begins, inside of the call `outer`.
-    #[inline(always)]
-    pub(crate) fn begin_on_lane(counters: &Counters, outer: u64) {
-        if let Some(served) = Self::of_thread_and_lane(counters) {
-            served.calls.begin(outer, await_signals);
-        }
+    pub(crate) fn begin_on_lane(&self, outer: u64) {
+        self.calls.begin(outer, await_signals);
     }
 
     /// Says that it has ended, and `outer` goes on.
     #[inline(always)]
-    pub(crate) fn end_on_lane(counters: &Counters, outer: u64) {
-        if let Some(served) = Self::of_thread_and_lane(counters) {
-            served.calls.end(outer, await_signals);
-        }
+    pub(crate) fn end_on_lane(&self, outer: u64) {
+        self.calls.end(outer, await_signals);
     }
 
     /// Which of the calls are to end.
