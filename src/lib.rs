@@ -183,6 +183,13 @@ macro_rules! pages {
 #[cfg(any(doc, doctest))]
 pages! {
     guide "docs/guide.md",
+    programs "docs/guide/programs.md",
+    executors "docs/guide/executors.md",
+    memory "docs/guide/memory.md",
+    calls "docs/guide/calls.md",
+    crashes "docs/guide/crashes.md",
+    code "docs/guide/code.md",
+    languages "docs/guide/languages.md",
     limits "docs/limits.md",
     compare "docs/compare.md",
     architecture "docs/architecture.md",

@@ -8,12 +8,12 @@ use crate::transport::{Payload, Transport};
 
 /// Runs each incoming call as a call of the wrapper function at its target address.
 pub(crate) struct WrapperCalls<'s> {
-    /// The calls of the lane, if the controller may interrupt them.
+    /// The calls of the lane, if the controller can interrupt them.
     served: Option<&'s ServedCalls>,
 }
 
 impl<'s> WrapperCalls<'s> {
-    /// Calls that nobody interrupts.
+    /// Calls that the controller cannot interrupt.
     pub(crate) const UNINTERRUPTED: WrapperCalls<'static> = WrapperCalls { served: None };
 
     /// The calls of a lane.

@@ -5,7 +5,7 @@
 //! example has these lines, and .ci/run runs it. A `sh` block is run in the reader's folder. A `text` block right behind it is what
 //! that prints; `...` in it stands for anything.
 //!
-//! Invariant: no block of the two pages is passed over, but for the pictures and the lines in [`OTHERWISE`].
+//! Invariant: no block of these pages is passed over, but for the pictures and the lines in [`OTHERWISE`].
 
 mod names;
 
@@ -17,7 +17,17 @@ use crate::testkit::launch::FARCALL;
 use tempfile::TempDir;
 
 /// The pages whose blocks are run, one behind the other in one folder, as they are read.
-const PAGES: [&str; 2] = ["README.md", "src/docs/guide.md"];
+const PAGES: [&str; 9] = [
+    "README.md",
+    "src/docs/guide.md",
+    "src/docs/guide/programs.md",
+    "src/docs/guide/executors.md",
+    "src/docs/guide/memory.md",
+    "src/docs/guide/calls.md",
+    "src/docs/guide/crashes.md",
+    "src/docs/guide/code.md",
+    "src/docs/guide/languages.md",
+];
 
 /// Lines that are not run as they are: the line, what is run in its place, and why.
 const OTHERWISE: [(&str, &str, &str); 6] = [

@@ -60,8 +60,8 @@ pub(crate) fn run_to_end(command: Command, stdin: &[u8]) -> Ended {
 
 /// Writes a program: a file of these bytes at `path`, with the right to run it.
 ///
-/// A shell writes it. A test that starts a child hands its open files down until the child runs, files of tests of other threads too, and
-/// the kernel starts no program that a process may still write.
+/// A shell writes it. A child that another test's thread starts has the open files of this process until it runs its own program. The
+/// kernel refuses to run a file that a process may still write.
 pub(crate) fn write_program(path: &Path, bytes: &[u8]) {
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"cat >"$0" && chmod 755 "$0""#]).arg(path);
@@ -341,7 +341,7 @@ impl Stream {
 }
 
 #[test]
-fn a_program_runs_as_soon_as_it_is_written() {
+fn a_program_runs_right_behind_its_write() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let is_done = AtomicBool::new(false);
     let run = |program: &Path| run_to_end(Command::new(program), b"").status;

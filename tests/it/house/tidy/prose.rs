@@ -90,8 +90,7 @@ const VAGUE_NAMES: &[&str] = &["take", "look", "settle", "tell", "meet", "know",
 
 /// Files and folders where openings, [`PHRASES`], tables and the names of tests are not in order yet. The list can only become
 /// shorter: the test fails as well when something listed is in order.
-const NOT_YET: &[&str] =
-    &["src/call", "src/controller", "src/docs/guide.md", "src/ffi", "src/transport"];
+const NOT_YET: &[&str] = &["src/call", "src/controller", "src/ffi", "src/transport"];
 
 /// The same for functions with [`VAGUE_NAMES`].
 const VAGUE_YET: &[&str] = &[
@@ -112,6 +111,7 @@ const SENTENCE_WORDS_MAX: usize = 25;
 const PAGES: &[&str] = &[
     "",
     "src/docs",
+    "src/docs/guide",
     "bench",
     "tools",
     "tests",
