@@ -19,8 +19,9 @@ use crate::call::counters::Counters;
 use crate::call::endpoint::too_deep;
 use crate::call::grace_period::GracePeriod;
 use crate::call::lanes::Lanes;
+use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::limits::CALL_DEPTH_MAX;
+use crate::limits::{CALL_DEPTH_MAX, END_TIMEOUT};
 use crate::sync::{AtomicBool, Mutex, Ordering, thread_local};
 use crate::sys::asymmetric_fence::{LightFence, heavy_fence, serialize_all};
 use crate::sys::cpu;
@@ -238,7 +239,10 @@ impl Direct {
 
     /// What other threads have stored before their light fences is seen from here on, or they see what this one has stored.
     fn see_others(&self) {
-        while !heavy_fence() {
+        // No processor keeps a store to itself for this time: what this thread has stored is seen by then, and what others had stored
+        // before they could see it.
+        let deadline = Deadline::after(END_TIMEOUT);
+        while !heavy_fence() && !deadline.has_passed() {
             // The kernel has granted it before, so it lacks memory now.
             std::thread::yield_now();
         }
