@@ -1,4 +1,5 @@
-//! The cost of a call in the same process: by a pointer to a linked function, and by its handle, beside a native function.
+//! The cost of a call in the same process: by a pointer to a linked function, and by its handle, beside a native function. And the time
+//! to the first result of 2,000 functions.
 //!
 //! The native function lies in a mapping beside the shared libraries, as the linked one does. Some processors take longer for code that
 //! is more than 4 GiB away.
@@ -10,7 +11,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::Instant;
 
-use farcall::controller::ExecutorBuilder;
+use farcall::controller::{Executor, ExecutorBuilder};
 use farcall::link::ObjectFile;
 use memmap2::{Mmap, MmapMut};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,11 @@ const PAGE_BYTES: usize = 4096;
 const RATIO_MAX: f64 = 1.05;
 /// The bar of a call by a handle.
 const NS_MAX: f64 = 15.0;
+/// Functions that are linked for the first result.
+const FUNCTIONS: usize = 2_000;
+/// The bars of the first result: all functions are of one object, or each has an object of its own.
+const ONE_OBJECT_MS_MAX: f64 = 2.0;
+const MANY_OBJECTS_MS_MAX: f64 = 20.0;
 
 /// The cost of a call of a function of one integer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -39,6 +45,10 @@ pub struct InProcess {
     pub pointer_by_native: Spread,
     /// Nanoseconds for each call of a bound function.
     pub call_ns: Spread,
+    /// Milliseconds from the bytes of an object with 2,000 functions to the result of one.
+    pub one_object_ms: Spread,
+    /// The same for 2,000 objects in one library.
+    pub many_objects_ms: Spread,
 }
 
 type Next = unsafe extern "C" fn(i64) -> i64;
@@ -74,6 +84,7 @@ pub(crate) fn measure(time: Allowance) -> Result<InProcess> {
     let linked = function.pointer()?;
     let page = Native::new()?;
     let native = page.function();
+    let [one, many] = [FUNCTIONS, 1].map(objects);
     let mut rounds = Vec::new();
     time.rounds(|| {
         // The native one first and last: a round in which the processor changes its speed has two unlike ones.
@@ -81,10 +92,11 @@ pub(crate) fn measure(time: Allowance) -> Result<InProcess> {
         let pointer = by_pointer(linked)?;
         let after = by_pointer(native)?;
         let call = timed(|number| Ok(function.call((number,))?))?;
-        rounds.push([(before + after) / 2.0, pointer, call]);
+        let firsts = [first_result_ms(&executor, &one)?, first_result_ms(&executor, &many)?];
+        rounds.push([(before + after) / 2.0, pointer, call, firsts[0], firsts[1]]);
         Ok(pointer)
     })?;
-    let of = |value: fn(&[f64; 3]) -> f64| {
+    let of = |value: fn(&[f64; 5]) -> f64| {
         Spread::of(rounds.iter().map(value).collect()).ok_or("no rounds")
     };
     Ok(InProcess {
@@ -93,7 +105,37 @@ pub(crate) fn measure(time: Allowance) -> Result<InProcess> {
         pointer_ns: of(|round| round[1])?,
         pointer_by_native: of(|round| round[1] / round[0])?,
         call_ns: of(|round| round[2])?,
+        one_object_ms: of(|round| round[3])?,
+        many_objects_ms: of(|round| round[4])?,
     })
+}
+
+/// The bytes of objects that define the functions together, each of them this many.
+fn objects(functions: usize) -> Vec<Vec<u8>> {
+    let define = |first: usize| {
+        let names = (first..first + functions).map(|number| format!("next{number}"));
+        let add = |object: TinyObject, name: String| object.function(&name, tiny_code::NEXT);
+        names.fold(TinyObject::new(), add).bytes()
+    };
+    (0..FUNCTIONS).step_by(functions).map(define).collect()
+}
+
+/// Milliseconds from the bytes of objects to the result of the last function, in a library of their own.
+fn first_result_ms(executor: &Executor, objects: &[Vec<u8>]) -> Result<f64> {
+    let objects = objects.to_vec();
+    let start = Instant::now();
+    let library = executor.library("first result");
+    for object in objects {
+        library.add_object(&ObjectFile::parse("next.o", object)?)?;
+    }
+    let name = format!("next{}", FUNCTIONS - 1);
+    let result = library.function::<extern "C" fn(i64) -> i64>(&name).call((41,))?;
+    let took = start.elapsed();
+    library.clear()?;
+    if result != 42 {
+        return Err(format!("{result} after the addition of 1 to 41").into());
+    }
+    Ok(took.as_secs_f64() * 1e3)
 }
 
 fn by_pointer(function: Next) -> Result<f64> {
@@ -127,6 +169,16 @@ impl InProcess {
                 Bar::AtMost(RATIO_MAX),
             ),
             Judged::new("in process, call, ns", self.call_ns, Bar::AtMost(NS_MAX)),
+            Judged::new(
+                "in process, 2,000 functions, ms",
+                self.one_object_ms,
+                Bar::AtMost(ONE_OBJECT_MS_MAX),
+            ),
+            Judged::new(
+                "in process, 2,000 objects, ms",
+                self.many_objects_ms,
+                Bar::AtMost(MANY_OBJECTS_MS_MAX),
+            ),
         ]
     }
 }
@@ -139,6 +191,12 @@ impl fmt::Display for InProcess {
         writeln!(
             f,
             "in process a linked function by its pointer: {pointer} ns, {by_native} of a native one ({native} ns); by call: {call} ns"
+        )?;
+        let [one, many] =
+            [self.one_object_ms, self.many_objects_ms].map(|one| format!("{:.1}", one.median));
+        writeln!(
+            f,
+            "in process the first result of an object of 2,000 functions: {one} ms; of 2,000 objects: {many} ms"
         )
     }
 }

@@ -290,6 +290,8 @@ pub(crate) mod tests {
                 pointer_ns: even(1.5),
                 pointer_by_native: even(1.0),
                 call_ns: even(13.0),
+                one_object_ms: even(1.8),
+                many_objects_ms: even(12.5),
             }),
             start: Some(Start { count: 110, each_us: even(1_234.4) }),
             idle: Some(Idle {
