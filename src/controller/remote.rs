@@ -1,7 +1,6 @@
 //! Calls of the executor: functions of the contract by name, any wrapper function by address.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::process::hello;
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words;
 use super::process::supervisor::Supervisor;
-use super::process::zygote::{NotFrozen, Zygote};
+use super::process::zygote::{Asked, Made, NotFrozen, Zygote};
 use crate::ExecutorAddr;
 use crate::call::contract::{
     ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
@@ -30,10 +29,9 @@ use crate::sps;
 use crate::sync::Mutex;
 use crate::sys::confine::confinement::Confinement;
 use crate::sys::confine::enforced::Enforced;
-use crate::sys::io::socket;
 use crate::sys::process::child::{Child, Parent};
 use crate::transport::lane::segment;
-use crate::transport::{Incoming, Lane, PollPolicy};
+use crate::transport::{Incoming, PollPolicy};
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -73,6 +71,8 @@ pub(crate) struct Remote {
     ended: OnceLock<&'static str>,
     /// What forks copies of the executor, once the host has taken a snapshot.
     zygote: OnceLock<Arc<Zygote>>,
+    /// What has forked the executor, if that is a copy.
+    parent: Option<Arc<Zygote>>,
     /// Locked while a snapshot is taken.
     freezes: Mutex<()>,
 }
@@ -190,6 +190,7 @@ impl Remote {
             direct: None,
             ended: OnceLock::new(),
             zygote: OnceLock::new(),
+            parent: None,
             freezes: Mutex::default(),
         }
     }
@@ -264,19 +265,7 @@ impl Remote {
         let deadline = Deadline::after(self.timeouts.start);
         self.origin().check()?;
         let zygote = self.zygote.get().ok_or_else(|| Error::invalid("this is no snapshot"))?;
-        let (ours, theirs) = socket::pair()?;
-        let (segment, file) = segment::create(self.opener.poll_policy())?;
-        let opener = Arc::new(LaneOpener::of_copy(ours, &self.opener, &segment));
-        let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
-        let pid = zygote.fork(theirs.as_fd(), file.as_fd(), deadline).map_err(|error| {
-            // A copy that is made late ends.
-            opener.close();
-            self.zygote_is_lost(error, deadline)
-        })?;
-        // From here on only the copy has them.
-        drop((theirs, file));
-        let parent = Arc::clone(zygote) as Arc<dyn Parent>;
-        let child = Child::of(parent, self.supervisor.process().pid(), pid)?;
+        let (Asked { opener, segment, end }, child) = self.fork_by(zygote, deadline)?;
         let supervisor = Supervisor::of_started(child, Arc::clone(&opener))?;
         let code = Arc::clone(opener.callbacks().code());
         let offered = Arc::clone(&self.offered);
@@ -288,7 +277,26 @@ impl Remote {
         }
         opener.lanes().give_back(end);
         let (enforced, timeouts) = (self.enforced.of_copy(), self.timeouts);
-        Ok(Self::ready(opener, offered, (crashes, supervisor), enforced, timeouts))
+        let mut ready = Self::ready(opener, offered, (crashes, supervisor), enforced, timeouts);
+        ready.parent = Some(Arc::clone(zygote));
+        Ok(ready)
+    }
+
+    /// A copy that the zygote has made, which may not be ready yet.
+    fn fork_by(&self, zygote: &Arc<Zygote>, deadline: Deadline) -> Result<(Asked, Child)> {
+        loop {
+            let made = zygote.fork(deadline);
+            let Made { asked, pid, is_ahead } =
+                made.map_err(|error| self.zygote_is_lost(error, deadline))?;
+            let parent = Arc::clone(zygote) as Arc<dyn Parent>;
+            let child = Child::of(parent, self.supervisor.process().pid(), pid);
+            let child = child.inspect_err(|_| asked.opener.close())?;
+            if !is_ahead || !child.has_ended() {
+                return Ok((asked, child));
+            }
+            // Nobody has seen it, and it runs no code of the host's: the next one is made now.
+            zygote.collect(pid);
+        }
     }
 
     /// The error of a zygote that does not answer any more, with its death and what it said.
@@ -571,6 +579,10 @@ impl Drop for Remote {
             return direct.end();
         }
         drop(self.zygote.take());
+        if let Some(parent) = &self.parent {
+            // It starts while this thread waits for the end of this one.
+            parent.ask_ahead();
+        }
         if !self.supervisor.is_blind() {
             self.supervisor.process().end_by_itself(timeout);
         }

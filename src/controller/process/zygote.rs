@@ -1,28 +1,68 @@
 //! A zygote as the controller has it: a socket over which it asks for copies.
 //!
 //! Each request for a copy has one answer, in order. The next request first takes the answers that came too late. Their copies end by
-//! themselves: no process has the other ends of their sockets.
+//! themselves: the other ends of their sockets are closed.
+//!
+//! Where copies come and go, the next one is asked for when one ends ([`Zygote::ask_ahead`]). It starts while this process waits for that
+//! end, and is ready when it is wanted.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use super::lane_opener::LaneOpener;
+use crate::call::LaneEnd;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
+use crate::shm::Segment;
 use crate::sync::Mutex;
 use crate::sys::io::identified::Identified;
 use crate::sys::io::socket;
 use crate::sys::process::child::Parent;
 use crate::sys::process::dying;
 use crate::sys::process::dying::Ended;
+use crate::transport::Lane;
 use crate::transport::control::{self, Heard};
+use crate::transport::lane::segment;
 use crate::wire::control::{ControlMessage, from_controller};
 
 /// A zygote. The process ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Zygote {
     socket: Identified,
-    /// Locked from a request to its answer. How many earlier requests were not answered in time, and may be still.
-    owed: Mutex<usize>,
+    /// The way to the executor that has become the zygote.
+    of: Arc<LaneOpener>,
+    /// Locked from a request to its answer.
+    requests: Mutex<Requests>,
+}
+
+/// The requests for copies.
+#[derive(Debug, Default)]
+struct Requests {
+    /// How many were not answered in time, and may be still.
+    owed: usize,
+    /// The copy that was asked for ahead. Its answer comes behind the owed ones.
+    ahead: Option<Asked>,
+    /// How many copies were made for callers.
+    made: u64,
+}
+
+/// This process's side of a copy that was asked for. The copy ends when this is [closed](LaneOpener::close).
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) opener: Arc<LaneOpener>,
+    /// The segment of its first lane, and that lane's end.
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) end: LaneEnd,
+}
+
+/// A copy that the zygote has made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) asked: Asked,
+    /// The number of its process.
+    pub(crate) pid: i32,
+    /// It was made ahead, and may have ended since.
+    pub(crate) is_ahead: bool,
 }
 
 /// The executor has not become a zygote.
@@ -40,7 +80,7 @@ impl Zygote {
     ///
     /// When the executor refuses, ends, or does not answer by the deadline.
     pub(crate) fn make(
-        opener: &LaneOpener,
+        opener: &Arc<LaneOpener>,
         deadline: Deadline,
     ) -> std::result::Result<Self, NotFrozen> {
         let lost = |why| NotFrozen { why, is_lost: true };
@@ -52,48 +92,92 @@ impl Zygote {
         drop(theirs);
         let refusal = |why| Error::invalid(format!("the executor refuses a snapshot: {why}"));
         match answer(ours.as_fd(), deadline).map_err(lost)? {
-            Answer::Frozen => Ok(Self { socket: Identified::new(ours), owed: Mutex::default() }),
+            Answer::Frozen => Ok(Self {
+                socket: Identified::new(ours),
+                of: Arc::clone(opener),
+                requests: Mutex::default(),
+            }),
             Answer::NotFrozen(why) => Err(kept(refusal(why))),
             Answer::Lost(why) => Err(lost(refusal(why))),
             Answer::Copy(_) | Answer::NoCopy(_) => Err(lost(unasked())),
         }
     }
 
-    /// Makes the zygote fork a copy, which gets this control socket and the first lane's segment. Returns the number of its process.
+    /// Has the zygote fork a copy, or takes the one that was made ahead.
     ///
     /// # Errors
     ///
-    /// When the zygote has ended, cannot fork, or does not answer by the deadline.
-    pub(crate) fn fork(
-        &self,
-        control: BorrowedFd<'_>,
-        segment: BorrowedFd<'_>,
-        deadline: Deadline,
-    ) -> Result<i32> {
-        let mut owed = self.owed.lock();
+    /// When the zygote has ended, cannot fork, or does not answer by the deadline. When memory or descriptors run out.
+    pub(crate) fn fork(&self, deadline: Deadline) -> Result<Made> {
+        let mut requests = self.requests.lock();
         if deadline.has_passed() {
             return Err(silent());
         }
         let socket = self.socket.file()?;
-        while *owed > 0 {
+        while requests.owed > 0 {
             // It came too late. Its copy ends by itself.
-            if let Ok(pid) = copy(socket, &mut owed, deadline)? {
+            if let Ok(pid) = copy(socket, &mut requests.owed, deadline)? {
                 self.collect(pid);
             }
         }
-        control::send(socket, &ControlMessage::Fork, &[control, segment], deadline).map_err(
-            |error| match error.is_disconnected() {
+        if let Some(asked) = requests.ahead.take() {
+            requests.owed += 1;
+            // It may have lacked memory that is there now.
+            if let Ok(pid) = wait_for(&asked, socket, &mut requests.owed, deadline)? {
+                check_alive(socket).inspect_err(|_| asked.opener.close())?;
+                requests.made += 1;
+                return Ok(Made { asked, pid, is_ahead: true });
+            }
+        }
+        let asked = self.ask(socket, deadline)?;
+        requests.owed += 1;
+        let pid = wait_for(&asked, socket, &mut requests.owed, deadline)?;
+        let pid = pid.map_err(|why| Error::exhausted(format!("the zygote makes no copy: {why}")))?;
+        requests.made += 1;
+        Ok(Made { asked, pid, is_ahead: false })
+    }
+
+    /// Asks for the copy that is wanted next, as one ends now. Does nothing before the second one, or if the zygote cannot be asked now.
+    /// Never waits.
+    pub(crate) fn ask_ahead(&self) {
+        const MADE_MIN: u64 = 2;
+        let Some(mut requests) = self.requests.try_lock() else { return };
+        if requests.made >= MADE_MIN && requests.ahead.is_none() {
+            // Without it the next one starts when it is wanted, which also reports the error.
+            let asked = self.socket.file().and_then(|socket| self.ask(socket, Deadline::now()));
+            requests.ahead = asked.ok();
+        }
+    }
+
+    /// Asks for a copy.
+    fn ask(&self, socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Asked> {
+        let (ours, theirs) = socket::pair()?;
+        let (segment, file) = segment::create(self.of.poll_policy())?;
+        let opener = Arc::new(LaneOpener::of_copy(ours, &self.of, &segment));
+        let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
+        // From here on only the copy has them.
+        let files = [theirs.as_fd(), file.as_fd()];
+        control::send(socket, &ControlMessage::Fork, &files, deadline).map_err(|error| {
+            match error.is_disconnected() {
                 // It may have said why.
                 true => {
                     let why = answer(socket, Deadline::now()).err();
                     why.filter(Error::is_disconnected).unwrap_or_else(ended)
                 }
                 false => error,
-            },
-        )?;
-        *owed += 1;
-        copy(socket, &mut owed, deadline)?
-            .map_err(|why| Error::exhausted(format!("the zygote makes no copy: {why}")))
+            }
+        })?;
+        Ok(Asked { opener, segment, end })
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        // The copy ends with the zygote, if not before. In a forked child this does nothing.
+        let ahead = self.requests.get_mut().ahead.take();
+        if let Some(asked) = ahead.filter(|asked| asked.opener.lanes().origin().is_own()) {
+            asked.opener.close();
+        }
     }
 }
 
@@ -137,6 +221,29 @@ fn copy(
     }
 }
 
+/// The same for this copy, which ends if no answer comes, or another one.
+fn wait_for(
+    asked: &Asked,
+    socket: BorrowedFd<'_>,
+    owed: &mut usize,
+    deadline: Deadline,
+) -> Result<std::result::Result<i32, String>> {
+    let made = copy(socket, owed, deadline);
+    if !matches!(made, Ok(Ok(_))) {
+        asked.opener.close();
+    }
+    made
+}
+
+/// Refuses a zygote that has ended since it answered. It owes no answer.
+fn check_alive(socket: BorrowedFd<'_>) -> Result<()> {
+    match control::hear(socket)? {
+        Heard::Nothing => Ok(()),
+        Heard::End => Err(ended()),
+        Heard::Message(message) => judge(message).and_then(|_| Err(unasked())),
+    }
+}
+
 /// Waits for an answer.
 fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
     let message = loop {
@@ -147,6 +254,11 @@ fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
             Heard::Nothing => socket::listen(socket, deadline),
         }
     };
+    judge(message)
+}
+
+/// What a message of a zygote says.
+fn judge(message: ControlMessage) -> Result<Answer> {
     match message {
         ControlMessage::Frozen => Ok(Answer::Frozen),
         ControlMessage::NotFrozen { why } => Ok(Answer::NotFrozen(why)),
@@ -189,6 +301,13 @@ fn silent() -> Error {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::transport::PollPolicy;
+
+    fn zygote(socket: std::os::fd::OwnedFd) -> Zygote {
+        let (of, _) = socket::pair().expect("sockets");
+        let of = Arc::new(LaneOpener::new(of, PollPolicy::default()));
+        Zygote { socket: Identified::new(socket), of, requests: Mutex::default() }
+    }
 
     #[test]
     fn an_answer_that_no_zygote_gives_is_named() {
@@ -213,10 +332,10 @@ mod tests {
         let error = answer(ours.as_fd(), Deadline::now()).err().expect("last words");
         assert_eq!(error.kind(), ErrorKind::Disconnected);
         assert!(error.to_string().contains("it said: no memory"), "{error}");
-        let zygote = Zygote { socket: Identified::new(ours), owed: Mutex::new(0) };
+        let zygote = zygote(ours);
         socket::send(theirs.as_fd(), b"y", &[], Deadline::now()).expect("sent");
         let soon = Deadline::after(std::time::Duration::from_secs(30));
-        let copied = zygote.fork(theirs.as_fd(), theirs.as_fd(), soon);
+        let copied = zygote.fork(soon);
         let error = copied.expect_err("it was not asked to freeze");
         assert!(error.to_string().contains("was not asked"), "{error}");
     }
@@ -225,14 +344,13 @@ mod tests {
     fn words_of_a_zygote_that_ended_between_forks_are_heard() {
         for (words, said) in [(None, "has ended"), (Some("no memory"), "it said: no memory")] {
             let (ours, theirs) = socket::pair().expect("sockets");
-            let (file, _other) = socket::pair().expect("sockets");
             if let Some(words) = words {
                 control::send_last_words(theirs.as_fd(), &Error::invalid(words));
             }
             drop(theirs);
-            let zygote = Zygote { socket: Identified::new(ours), owed: Mutex::new(0) };
+            let zygote = zygote(ours);
             let soon = Deadline::after(std::time::Duration::from_secs(30));
-            let error = zygote.fork(file.as_fd(), file.as_fd(), soon).expect_err("it has ended");
+            let error = zygote.fork(soon).expect_err("it has ended");
             assert_eq!(error.kind(), ErrorKind::Disconnected);
             assert!(error.to_string().contains(said), "{said}: {error}");
         }

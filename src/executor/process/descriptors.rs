@@ -43,6 +43,16 @@ pub(crate) fn keep_only(socket: RawFd) -> (OwnedFd, bool) {
     }
 }
 
+/// Gives the calling thread, and the threads that it starts from now on, a table of descriptors without `socket`. The threads that
+/// it has started keep the old table, with all that is open. Gives the socket back where the kernel refuses.
+///
+/// # Errors
+///
+/// The socket.
+pub(crate) fn leave_behind(socket: OwnedFd) -> std::result::Result<(), OwnedFd> {
+    descriptors::leave_behind(socket)
+}
+
 /// Opens a file in the calling thread's table that is open in the main thread's; `None` without `/proc`.
 pub(crate) fn of_main_thread(number: RawFd) -> Option<OwnedFd> {
     let main = std::process::id();

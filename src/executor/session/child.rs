@@ -387,11 +387,22 @@ fn serve_lanes(
     let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
     let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     // Both threads start while this one prepares its setup, if it has one.
-    Acceptor::start(session, files)
+    let started = Acceptor::start(session, files);
+    let socket = match (&started, enforced) {
+        // Nothing to wait for: the acceptor's thread gets the table, in which all is open that is open in the zygote as well.
+        (Ok(()), None) => descriptors::leave_behind(socket).err(),
+        _ => Some(socket),
+    };
+    started
         .and_then(|()| standby::begin(Arc::clone(session), SignalMask::of_thread()))
-        .inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
+        .inspect_err(|error| match &socket {
+            Some(socket) => control::send_last_words(socket.as_fd(), error),
+            None => acceptor.send_last_words(error),
+        })?;
     let setup = enforced.map(|enforced| setup(session, stripes, enforced));
-    acceptor.release_socket(socket);
+    if let Some(socket) = socket {
+        acceptor.release_socket(socket);
+    }
     drop(data);
     if let Some(setup) = setup {
         ended = end.send_setup(&setup);

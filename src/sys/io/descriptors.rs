@@ -1,6 +1,6 @@
 //! The table of descriptors of one thread.
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 
@@ -24,6 +24,24 @@ pub(crate) unsafe fn keep_only(kept: RawFd) -> Option<OwnedFd> {
     }
     // SAFETY: the number is open in the new table, and no other value owns a number in that.
     Some(unsafe { OwnedFd::from_raw_fd(kept) })
+}
+
+/// Gives the calling thread, and the threads that it starts from now on, their own table of descriptors, without `left`. All other
+/// threads keep the table, in which `left` stays open.
+///
+/// # Errors
+///
+/// `left`, when the kernel refuses, as kernels before 5.9 do: then nothing has changed.
+pub(crate) fn leave_behind(left: OwnedFd) -> std::result::Result<(), OwnedFd> {
+    let number = left.as_raw_fd().cast_unsigned();
+    match close_range(number, number) {
+        Ok(()) => {
+            // It is closed in this thread's table.
+            let _ = left.into_raw_fd();
+            Ok(())
+        }
+        Err(_) => Err(left),
+    }
 }
 
 fn close_range(first: u32, last: u32) -> nix::Result<()> {

@@ -146,6 +146,12 @@ impl Child {
         self.pid
     }
 
+    /// True when it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self.pidfd.unchecked(), PollFlags::POLLIN)];
+        matches!(ppoll(&mut fds, Some(TimeSpec::from(Duration::ZERO)), None), Ok(1))
+    }
+
     /// Kills the child. Does nothing when it has ended already.
     ///
     /// # Errors
