@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "names functions of the C library and of the unwinder")]
 
 use std::ffi::{c_int, c_void};
+use std::sync::Once;
 
 use crate::executor::process::loaded;
 use crate::limits::SLABS_MAX;
@@ -67,8 +68,14 @@ pub(crate) fn add_linked(index: usize, slab: AddrRange) {
     }
 }
 
-/// Finds the code of this library and of the unwinder. It calls the dynamic linker, so call it before linked code runs.
+/// Finds the code of this library and of the unwinder, once; a forked child knows it. It calls the dynamic linker, so call it before linked
+/// code runs.
 pub(crate) fn prepare() {
+    static PREPARED: Once = Once::new();
+    PREPARED.call_once(find);
+}
+
+fn find() {
     let own = prepare as *const c_void as u64;
     let unwinder = _Unwind_Backtrace as *const c_void as u64;
     let (files, _) = loaded::files();

@@ -29,7 +29,7 @@ use crate::executor::interrupt;
 use crate::executor::log;
 use crate::executor::memory::forked;
 use crate::executor::process::descriptors;
-use crate::executor::tls::own_thread;
+use crate::executor::tls::{own_thread, static_reserve};
 use crate::limits::END_TIMEOUT;
 use crate::shm::{Holder, Segment};
 use crate::sync::Ordering;
@@ -60,6 +60,8 @@ impl Acceptor {
         let session = Arc::clone(session);
         own_thread::start("farcall-acceptor", STACK_BYTES, move || {
             let Ok(acceptor) = session.acceptor() else { return };
+            // It runs no linked code.
+            static_reserve::give_back();
             interrupt::prepare();
             // The looks at an interrupted thread are 5 and 20 us apart. Where the system refuses, they are 50 us further apart.
             let _ = nix::sys::prctl::set_timerslack(TIMER_SLACK_NS);

@@ -378,8 +378,8 @@ fn serve_lanes(
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
     // Without the lock the controller does not notice this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
-    let mut ended = Ok(());
-    if enforced.is_none() {
+    let (mut ended, is_copy) = (Ok(()), enforced.is_none());
+    if is_copy {
         // The controller begins its work with the copy while the threads start.
         ended = end.send_setup(&[]);
     }
@@ -388,13 +388,13 @@ fn serve_lanes(
     let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     // Both threads start while this one prepares its setup, if it has one.
     let started = Acceptor::start(session, files);
-    let socket = match (&started, enforced) {
+    let socket = match started {
         // Nothing to wait for: the acceptor's thread gets the table, in which all is open that is open in the zygote as well.
-        (Ok(()), None) => descriptors::leave_behind(socket).err(),
+        Ok(()) if is_copy => descriptors::leave_behind(socket).err(),
         _ => Some(socket),
     };
     started
-        .and_then(|()| standby::begin(Arc::clone(session), SignalMask::of_thread()))
+        .and_then(|()| standby::begin(Arc::clone(session), SignalMask::of_thread(), is_copy))
         .inspect_err(|error| match &socket {
             Some(socket) => control::send_last_words(socket.as_fd(), error),
             None => acceptor.send_last_words(error),

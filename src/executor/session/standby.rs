@@ -3,6 +3,9 @@
 //! One thread is always on standby. It starts its successor before it serves a lane; if that fails, the lane is
 //! refused, and the thread stays on standby. So a program that uses up all threads loses lanes and nothing else.
 //!
+//! In a copy, the first of these threads gives back the memory of its thread-locals, as most copies have only one lane. It takes it again
+//! before it serves.
+//!
 //! A thread on standby blocks all signals. While it serves, it runs linked code, and has the signal mask of the process's start.
 
 use std::sync::Arc;
@@ -15,7 +18,7 @@ use crate::executor::context::instance::Instance;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::entry::wrapper;
-use crate::executor::tls::own_thread;
+use crate::executor::tls::{own_thread, static_reserve};
 use crate::shm::{Holder, Segment};
 use crate::sys::process::thread::SignalMask;
 use crate::sys::process::trap;
@@ -26,24 +29,37 @@ use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 /// The stack of a serving thread: the system's default for main threads.
 pub(super) const STACK_BYTES: usize = 8 << 20;
 
-/// Starts a standby thread, for linked code that begins with this mask of signals.
+/// Starts a standby thread, for linked code that begins with this mask of signals. One that `is_lean` takes less memory, and is later to
+/// serve.
 ///
 /// # Errors
 ///
 /// If the system refuses.
-pub(crate) fn begin(session: Arc<Instance>, mask: SignalMask) -> Result<()> {
+pub(crate) fn begin(session: Arc<Instance>, mask: SignalMask, is_lean: bool) -> Result<()> {
     own_thread::start("farcall-lane", STACK_BYTES, move || {
         prepare_thread();
+        if is_lean {
+            static_reserve::give_back();
+        }
         let Ok(acceptor) = session.acceptor() else { return };
         while let Some(work) = acceptor.next_work() {
-            match begin(Arc::clone(&session), mask) {
+            match begin(Arc::clone(&session), mask, false) {
                 Ok(()) => {
+                    if is_lean {
+                        static_reserve::refill();
+                    }
                     mask.set();
                     return serve(&session, acceptor, work);
                 }
                 Err(error) => acceptor.refuse(work.number, &error),
             }
         }
+        // A zygote has one thread. Elsewhere the process is about to end, and the end of a thread would take time of that.
+        while !acceptor.is_freezing() {
+            std::thread::park();
+        }
+        // The C library keeps this stack for the standby thread of each copy, which fills fresh pages sooner than it copies these.
+        static_reserve::give_back();
     })
 }
 

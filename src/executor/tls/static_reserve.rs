@@ -31,6 +31,7 @@ use std::cell::UnsafeCell;
 use std::collections::HashSet;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
+use std::ptr::NonNull;
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::sleep;
 use std::time::Duration;
@@ -119,6 +120,30 @@ pub(crate) fn get() -> Option<StaticReserve> {
 /// Delays the initialization of thread-locals while the guard lives. The thread that starts another one holds it.
 pub(crate) fn while_starting() -> RwLockReadGuard<'static, ()> {
     STARTING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Frees the memory of the calling thread's copy. Linked code may run on this thread when [`refill`] has returned, and not before.
+pub(crate) fn give_back() {
+    if get().is_none() {
+        // Nothing could fill it again.
+        return;
+    }
+    let copy = COPY.with(|copy| NonNull::from(copy).cast());
+    // SAFETY: these are whole pages of this thread's copy, which no code uses.
+    unsafe { pages::discard(copy, size_of::<Copied>()) };
+}
+
+/// Gives the calling thread's copy the present initial values, after [`give_back`].
+pub(crate) fn refill() {
+    let Some(StaticReserve { offset, template, .. }) = get() else { return };
+    // Nothing is initialized meanwhile.
+    let _turn = while_starting();
+    let from = pointer::<u8>(ExecutorAddr::new(template - HEAD_BYTES));
+    // SAFETY: the template has as many bytes, and only an initialization writes it.
+    let values = unsafe { std::slice::from_raw_parts(from, size_of::<Copied>()) };
+    let own = thread::pointer().wrapping_add_signed(offset) - HEAD_BYTES;
+    // SAFETY: the range is this thread's copy, and no code that uses it has run on this thread.
+    unsafe { copy(values, own) };
 }
 
 impl Serve for ThreadInitialize {
@@ -382,6 +407,31 @@ mod tests {
             drop(ask);
             thread.join().expect("no panic");
         }
+    }
+
+    #[test]
+    fn a_copy_that_was_given_back_gets_the_present_values() {
+        let reserve = get().expect("a test is a program of its own");
+        let offset = reserve.offset + 8192;
+        let (ask, asked) = mpsc::channel::<()>();
+        let (answer, answers) = mpsc::channel();
+        let thread = std_thread::spawn(move || {
+            let at = thread::pointer().wrapping_add_signed(offset);
+            let words = || [at, at + 8].map(|at| thread::word_at(at).expect("mapped"));
+            give_back();
+            answer.send(words()).expect("listening");
+            asked.recv().expect("asked");
+            refill();
+            answer.send(words()).expect("listening");
+        });
+        assert_eq!(answers.recv().expect("an answer"), [0; 2], "no memory");
+        let values = [7_u8; 8];
+        let initial = AddrRange::sized(ExecutorAddr::new(values.as_ptr() as u64), 8);
+        ThreadInitialize::serve((offset, initial.expect("short"), 8)).expect("written");
+        ask.send(()).expect("running");
+        let expected = [7, 1].map(|byte| u64::from_ne_bytes([byte; 8]));
+        assert_eq!(answers.recv().expect("an answer"), expected);
+        thread.join().expect("no panic");
     }
 
     #[test]

@@ -41,6 +41,16 @@ pub(crate) fn is_code(address: u64) -> bool {
     list.lines().any(|line| holds(line) == Some(true))
 }
 
+/// Frees the memory of whole private pages, which are zero then. Where the kernel refuses, as for locked memory, they stay as they are.
+///
+/// # Safety
+///
+/// The pages must be mapped, and no code may rely on the bytes.
+pub(crate) unsafe fn discard(at: NonNull<std::ffi::c_void>, bytes: usize) {
+    // SAFETY: the caller vouches for the range.
+    let _ = unsafe { madvise(at, bytes, MmapAdvise::MADV_DONTNEED) };
+}
+
 /// Maps private pages of zeros, at least `bytes` bytes, and returns their address; a forked child has a copy. Allocates only if
 /// it fails, and may be called in a signal handler.
 ///

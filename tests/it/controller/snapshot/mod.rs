@@ -295,18 +295,62 @@ fn copies_that_come_and_go_leave_nothing() {
     };
     let held = || {
         let count = |folder: &str| std::fs::read_dir(folder).expect("listed").count();
-        let children = format!("/proc/{zygote}/task/{zygote}/children");
-        let children = std::fs::read_to_string(children).expect("listed");
-        (count(&format!("/proc/{zygote}/fd")), count(&format!("/proc/{zygote}/task")), children)
+        let [fds, tasks] = ["fd", "task"].map(|of| count(&format!("/proc/{zygote}/{of}")));
+        (fds, tasks, children(zygote).len())
     };
     round();
-    until("the last copy is collected", || held().2.is_empty());
+    // The copy that is made ahead.
+    until("the last copy is collected", || held().2 == 1);
     let before = held();
     assert_eq!(before.1, 1, "one thread");
     for _ in 0..20 {
         round();
     }
     until("the last copy is collected", || held() == before);
+    drop(snapshot);
+    drop(process);
+    until("the copy that is made ahead ends", || has_ended(zygote));
+}
+
+/// The processes that a process has started and not collected.
+fn children(process: i32) -> Vec<i32> {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+    let children = children.unwrap_or_default();
+    children.split_whitespace().map(|child| child.parse().expect("a number")).collect()
+}
+
+#[test]
+fn the_next_copy_is_made_while_one_ends() {
+    let (executor, dylib) = started(1);
+    let zygote = executor.process().expect("a process").pid();
+    let snapshot = Snapshot::take(executor).expect("a snapshot");
+    let copy = || {
+        let copy = snapshot.spawn().expect("a copy");
+        assert_eq!(call_in(&dylib.in_copy(&copy).expect("the dylib"), "count"), 2);
+        copy
+    };
+    drop(copy());
+    until("one copy alone leaves nothing", || children(zygote).is_empty());
+    drop(copy());
+    until("the next one is there", || children(zygote).len() == 1);
+    let ahead = children(zygote)[0];
+    let next = copy();
+    assert_eq!(next.process().expect("alive").pid(), ahead);
+    drop(next);
+    // One that has ended meanwhile is nobody's copy.
+    until("the next one is there", || children(zygote).len() == 1);
+    let ahead = children(zygote)[0];
+    kill(Pid::from_raw(ahead), Signal::SIGKILL).expect("it is there");
+    until("it has ended", || has_ended(ahead));
+    let next = copy();
+    assert_ne!(next.process().expect("alive").pid(), ahead);
+    until("it is collected", || !children(zygote).contains(&ahead));
+}
+
+/// True for a process that is gone, or waits to be collected.
+fn has_ended(process: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    status.rsplit(") ").next().is_none_or(|fields| fields.is_empty() || fields.starts_with('Z'))
 }
 
 #[test]
@@ -357,6 +401,8 @@ fn a_zygote_that_was_stopped_and_goes_on_makes_copies_again() {
     let signal = |signal| kill(Pid::from_raw(zygote), signal).expect("it is there");
     for _ in 0..2 {
         signal(Signal::SIGSTOP);
+        // A copy may be there that was made ahead.
+        let _ahead = snapshot.spawn();
         for _ in 0..2 {
             let error = snapshot.spawn().expect_err("it is stopped");
             assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
@@ -372,11 +418,9 @@ fn a_zygote_that_was_stopped_and_goes_on_makes_copies_again() {
         assert_eq!(call_in(&dylib.in_copy(&copy).expect("the dylib"), "count"), 2);
     }
     // A copy that was made too late ends by itself.
-    let children = format!("/proc/{zygote}/task/{zygote}/children");
     until("no copy is left", || {
         drop(snapshot.spawn());
-        let left = std::fs::read_to_string(&children).expect("listed");
-        left.split_whitespace().count() <= 1
+        children(zygote).len() <= 1
     });
 }
 
