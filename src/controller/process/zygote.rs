@@ -132,7 +132,8 @@ impl Zygote {
         let asked = self.ask(socket, deadline)?;
         requests.owed += 1;
         let pid = wait_for(&asked, socket, &mut requests.owed, deadline)?;
-        let pid = pid.map_err(|why| Error::exhausted(format!("the zygote makes no copy: {why}")))?;
+        let pid =
+            pid.map_err(|why| Error::exhausted(format!("the zygote makes no copy: {why}")))?;
         requests.made += 1;
         Ok(Made { asked, pid, is_ahead: false })
     }

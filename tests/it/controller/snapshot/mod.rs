@@ -307,9 +307,9 @@ fn copies_that_come_and_go_leave_nothing() {
         round();
     }
     until("the last copy is collected", || held() == before);
-    drop(snapshot);
-    drop(process);
-    until("the copy that is made ahead ends", || has_ended(zygote));
+    let ahead = children(zygote)[0];
+    drop((snapshot, process, dylib));
+    until("the copy that was made ahead ends", || has_ended(ahead));
 }
 
 /// The processes that a process has started and not collected.
