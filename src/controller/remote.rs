@@ -285,16 +285,15 @@ impl Remote {
     /// A copy that the zygote has made, which may not be ready yet.
     fn fork_by(&self, zygote: &Arc<Zygote>, deadline: Deadline) -> Result<(Asked, Child)> {
         loop {
-            let made = zygote.fork(deadline);
-            let Made { asked, pid, is_ahead } =
-                made.map_err(|error| self.zygote_is_lost(error, deadline))?;
-            let parent = Arc::clone(zygote) as Arc<dyn Parent>;
-            let child = Child::of(parent, self.supervisor.process().pid(), pid);
-            let child = child.inspect_err(|_| asked.opener.close())?;
-            if !is_ahead || !child.has_ended() {
+            let made = zygote.fork(deadline).map_err(|error| self.zygote_is_lost(error, deadline));
+            let Made { asked, pid, is_ahead } = made?;
+            let parent = self.supervisor.process().pid();
+            let child = Child::of(Arc::clone(zygote) as Arc<dyn Parent>, parent, pid)
+                .inspect_err(|_| asked.opener.close())?;
+            if !is_ahead || !child.is_ending() {
                 return Ok((asked, child));
             }
-            // Nobody has seen it, and it runs no code of the host's: the next one is made now.
+            // No code of the host's has seen it: the next one is made now.
             zygote.collect(pid);
         }
     }

@@ -95,7 +95,7 @@ impl Snapshot {
         Ok(Self { session })
     }
 
-    /// Starts a copy, or takes the one that was made ahead, and waits until it is ready. Memory that the copy links code into is its own.
+    /// Starts a copy, or takes the copy made ahead, and waits until it is ready. Memory that the copy links code into is its own.
     ///
     /// # Errors
     ///

@@ -103,7 +103,7 @@ impl Zygote {
         }
     }
 
-    /// Has the zygote fork a copy, or takes the one that was made ahead.
+    /// Has the zygote fork a copy, or takes the copy made ahead.
     ///
     /// # Errors
     ///

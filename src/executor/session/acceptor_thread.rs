@@ -3,7 +3,7 @@
 //! The thread has its own table of descriptors. Only the socket and the files of the slabs' data are in it. So the
 //! program never meets the socket: it cannot close it, and its forked children do not inherit it. The socket does
 //! not count against the limit of open files. The first file that the program opens has the same number as
-//! natively. In a copy it is the main thread that takes a table of its own, without the socket, as it does not wait for this thread.
+//! natively. In a copy the main thread does not wait for this thread, and itself takes a table without the socket.
 //!
 //! The thread sleeps on the doorbell, a word of the first lane's segment, which the controller and the executor's
 //! other threads ring. A [`standby`](super::standby) thread starts the serving threads, since a new thread shares the

@@ -29,8 +29,8 @@ use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 /// The stack of a serving thread: the system's default for main threads.
 pub(super) const STACK_BYTES: usize = 8 << 20;
 
-/// Starts a standby thread, for linked code that begins with this mask of signals. One that `is_lean` takes less memory, and is later to
-/// serve.
+/// Starts a standby thread, for linked code that begins with this mask of signals. If it `is_lean`, it takes less memory, and
+/// begins to serve later.
 ///
 /// # Errors
 ///

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn farcall_snapshot_take(
     })
 }
 
-/// Starts a copy, or takes the one that was made ahead, and waits until it is ready. It is an executor of its own, to be closed.
+/// Starts a copy, or takes the copy made ahead, and waits until it is ready. It is an executor of its own, to be closed.
 ///
 /// # Safety
 ///

@@ -146,10 +146,12 @@ impl Child {
         self.pid
     }
 
-    /// True when it has ended.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// True when it has ended, or is about to.
+    pub(crate) fn is_ending(&self) -> bool {
         let mut fds = [PollFd::new(self.pidfd.unchecked(), PollFlags::POLLIN)];
-        matches!(ppoll(&mut fds, Some(TimeSpec::from(Duration::ZERO)), None), Ok(1))
+        let has_ended =
+            matches!(ppoll(&mut fds, Some(TimeSpec::from(Duration::ZERO)), None), Ok(1));
+        has_ended || dying::status(self.pid).is_some()
     }
 
     /// Kills the child. Does nothing when it has ended already.

@@ -331,15 +331,22 @@ fn the_next_copy_is_made_while_one_ends() {
     };
     drop(copy());
     until("one copy alone leaves nothing", || children(zygote).is_empty());
-    drop(copy());
-    until("the next one is there", || children(zygote).len() == 1);
-    let ahead = children(zygote)[0];
+    // The number of the copy that is made while this one ends.
+    let end = |copy: Executor| {
+        let ended = copy.process().expect("alive").pid();
+        drop(copy);
+        let mut ahead = Vec::new();
+        until("the next one is there, and no other", || {
+            ahead = children(zygote);
+            ahead.len() == 1 && ahead != [ended]
+        });
+        ahead[0]
+    };
+    let ahead = end(copy());
     let next = copy();
     assert_eq!(next.process().expect("alive").pid(), ahead);
-    drop(next);
-    // One that has ended meanwhile is nobody's copy.
-    until("the next one is there", || children(zygote).len() == 1);
-    let ahead = children(zygote)[0];
+    // A copy that has ended meanwhile is not handed out.
+    let ahead = end(next);
     kill(Pid::from_raw(ahead), Signal::SIGKILL).expect("it is there");
     until("it has ended", || has_ended(ahead));
     let next = copy();
