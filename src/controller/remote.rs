@@ -282,18 +282,16 @@ impl Remote {
         Ok(ready)
     }
 
-    /// A copy that the zygote has made, which may not be ready yet.
+    /// A copy that the zygote has made, which may not be ready yet. A copy that has ended since it was made ahead is left out.
     fn fork_by(&self, zygote: &Arc<Zygote>, deadline: Deadline) -> Result<(Asked, Child)> {
         loop {
             let made = zygote.fork(deadline).map_err(|error| self.zygote_is_lost(error, deadline));
             let Made { asked, pid, is_ahead } = made?;
-            let parent = self.supervisor.process().pid();
-            let child = Child::of(Arc::clone(zygote) as Arc<dyn Parent>, parent, pid)
+            let child = Child::of(Arc::clone(zygote) as _, self.supervisor.process().pid(), pid)
                 .inspect_err(|_| asked.opener.close())?;
             if !is_ahead || !child.is_ending() {
                 return Ok((asked, child));
             }
-            // No code of the host's has seen it: the next one is made now.
             zygote.collect(pid);
         }
     }
@@ -578,10 +576,8 @@ impl Drop for Remote {
             return direct.end();
         }
         drop(self.zygote.take());
-        if let Some(parent) = &self.parent {
-            // It starts while this thread waits for the end of this one.
-            parent.ask_ahead();
-        }
+        // The next copy starts while this thread waits for the end of this one.
+        self.parent.iter().for_each(|parent| parent.ask_ahead());
         if !self.supervisor.is_blind() {
             self.supervisor.process().end_by_itself(timeout);
         }
