@@ -351,7 +351,11 @@ fn the_next_copy_is_made_while_one_ends() {
     until("it has ended", || has_ended(ahead));
     let next = copy();
     assert_ne!(next.process().expect("alive").pid(), ahead);
-    until("it is collected", || !children(zygote).contains(&ahead));
+    // The zygote looks again at each request.
+    until("it is collected", || {
+        drop(snapshot.spawn());
+        !children(zygote).contains(&ahead)
+    });
 }
 
 /// True for a process that is gone, or waits to be collected.
