@@ -239,8 +239,8 @@ impl Direct {
 
     /// What other threads have stored before their light fences is seen from here on, or they see what this one has stored.
     fn see_others(&self) {
-        // No processor keeps a store to itself for this time: what this thread has stored is seen by then, and what others had stored
-        // before they could see it.
+        // No processor keeps a store to itself for this time. Behind it, other threads see what this one has stored, and their older stores
+        // are seen here.
         let deadline = Deadline::after(END_TIMEOUT);
         while !heavy_fence() && !deadline.has_passed() {
             // The kernel has granted it before, so it lacks memory now.
