@@ -693,23 +693,6 @@ typedef void (*farcall_visit_reference)(
     const farcall_link_reference *reference,
     void *FARCALL_NULLABLE context);
 
-// Names of an object that depend on the same other names, by which a host knows when each may be used.
-typedef struct {
-    // The names, which live until the visit returns.
-    const char *FARCALL_NULLABLE const *FARCALL_NONNULL symbols;
-    // Their number.
-    size_t symbol_count;
-    // What they depend on: names of the object, and of others.
-    const char *FARCALL_NULLABLE const *FARCALL_NONNULL on;
-    // Their number.
-    size_t on_count;
-} farcall_link_dependency;
-
-// Receives a dependency of a link.
-typedef void (*farcall_visit_dependency)(
-    const farcall_link_dependency *dependency,
-    void *FARCALL_NULLABLE context);
-
 // Runs when the executor calls a tag, on the client's thread, inside of a call or of farcall_client_attend. It owns the
 // arguments, and returns the result, which belongs to the library. An out-of-band error is the error of the executor's call. It
 // may call the executor in turn, but not close the client.
@@ -1888,13 +1871,6 @@ FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_link_locate(
     farcall_link *link,
     const char *name,
     uint64_t address);
-
-// Calls visit for each set of names that depend on others, on this thread, when the object is placed. A name that is in none depends on
-// nothing. The second time there is none.
-FARCALL_NODISCARD
-farcall_error *FARCALL_NULLABLE farcall_link_each_dependency(farcall_link *link,
-    farcall_visit_dependency visit,
-    void *FARCALL_NULLABLE context);
 
 // Makes the code usable, and stores whether it has initializers. Its registration is posted ahead of the next call, which fails if that
 // fails. In this process (in_process) it has run when this function returns, so pointers to the code may be used.

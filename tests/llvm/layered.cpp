@@ -63,15 +63,15 @@ thread_local std::string Text = "thread-local";
 extern "C" int noted() { return Here; }
 extern "C" void note_at(int *Other) { Place = Other; }
 extern "C" int text_length() { return static_cast<int>((Text += "!").size()); }
-#elif PART == 6 // One template with many instances, of which one is looked up.
-template <int N> __attribute__((noinline)) int instance(int Number) {
-    static int Calls = N;
-    return ++Calls + Number;
-}
-template <int N> int all(int Number) {
-    if constexpr (N == 0)
-        return instance<0>(Number);
-    else
-        return instance<N>(Number) + all<N / 2>(Number) + all<(N - 1) / 2>(Number);
-}
+#elif PART == 6 // One template with 2,000 instances, each of which calls the next one.
+extern "C" int end_of_chain();
+template <int N> struct Chain {
+    static int length() { return Chain<N - 1>::length() + 1; }
+};
+template <> struct Chain<0> {
+    static int length() { return end_of_chain(); }
+};
+extern "C" int chain() { return Chain<2000>::length(); }
+#elif PART == 7
+extern "C" int end_of_chain() { return 0; }
 #endif

@@ -16,9 +16,7 @@ use crate::controller::profile::DebugObjects;
 use crate::controller::session::{Process, Session};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-use crate::link::{
-    Definition, Dependencies, Export, External, Image, LinkGraph, ObjectFile, Undefined,
-};
+use crate::link::{Definition, Export, External, Image, LinkGraph, ObjectFile, Undefined};
 use crate::sync::{Mutex, MutexGuard};
 
 /// A link of one object, whose names a host resolves itself.
@@ -108,7 +106,6 @@ struct Locating {
     link: Link<Host>,
     next: Located<Host>,
     definitions: Vec<HostDefinition>,
-    dependencies: Vec<Dependencies>,
 }
 
 struct Finished {
@@ -134,8 +131,7 @@ impl Owner for Host {
     }
 
     fn locate(link: Link<Self>, next: Located<Self>) -> Result<Step> {
-        let (definitions, dependencies) = (Vec::new(), Vec::new());
-        Ok(Step::Locating(Box::new(Locating { link, next, definitions, dependencies })))
+        Ok(Step::Locating(Box::new(Locating { link, next, definitions: Vec::new() })))
     }
 
     fn record(_link: Link<Self>, image: Image, linked: Linked) -> Result<Step> {
@@ -247,22 +243,10 @@ impl HostLink {
             Step::Locating(at) => at.link.placed.as_mut(),
             _ => None,
         };
-        let placed =
-            placed.ok_or_else(|| out_of_turn("addresses are told between its place and its end"))?;
+        let placed = placed
+            .ok_or_else(|| out_of_turn("addresses are told between its place and its end"))?;
         placed.layout.locate_external(name, address);
         Ok(())
-    }
-
-    /// Which names depend on which: a name that is left out depends on nothing but itself. Of use when the object is placed.
-    ///
-    /// # Errors
-    ///
-    /// When the object is not placed, or the link is finished.
-    pub fn dependencies(&self) -> Result<Vec<Dependencies>> {
-        match &mut *self.lock() {
-            Step::Locating(at) => Ok(std::mem::take(&mut at.dependencies)),
-            _ => Err(out_of_turn("dependencies are known between its place and its end")),
-        }
     }
 
     /// Makes the code usable. In this process the code is ready when this returns, also for a plain pointer. Elsewhere its
@@ -385,11 +369,9 @@ impl Naming {
         let deadline = session.remote().link_deadline(Deadline::SESSION_END);
         session.linker.resolve_threads(&mut self.graph, threads, deadline)?;
         let exports = self.definitions();
-        let dependencies = self.graph.dependencies();
         let Self { link, graph, next, .. } = *self;
         match next(link, graph)? {
             Step::Locating(mut at) => {
-                at.dependencies = dependencies;
                 at.definitions = exports;
                 at.tell_addresses();
                 Ok(Step::Locating(at))
@@ -464,7 +446,9 @@ mod tests {
 
     #[test]
     fn an_address_stands_for_each_thread_local() {
-        for (offset, tls_module) in [(-8_i64, None), (-(1 << 30), None), (0, Some(0)), (4096, Some(7))] {
+        for (offset, tls_module) in
+            [(-8_i64, None), (-(1 << 30), None), (0, Some(0)), (4096, Some(7))]
+        {
             let definition = Definition {
                 address: ExecutorAddr::new(offset.cast_unsigned()),
                 bytes: 8,

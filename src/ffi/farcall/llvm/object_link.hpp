@@ -4,8 +4,6 @@
 
 #include <farcall/llvm/error.hpp>
 
-#include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/FunctionExtras.h"
 #include "llvm/ExecutionEngine/Orc/Core.h"
 #include "llvm/Support/Error.h"
@@ -167,12 +165,8 @@ private:
     return R->notifyResolved(Resolved);
   }
 
-  // Makes the code usable, and its symbols ready when those of others are.
+  // Makes the code usable, and its symbols ready when those are of all others that the object refers to.
   static void finish(Self L) {
-    std::vector<llvm::orc::SymbolDependenceGroup> Groups;
-    if (!L->Definers.empty())
-      if (auto Err = L->collectGroups(Groups))
-        return fail(std::move(L), std::move(Err));
     bool HasInitializers = false;
     if (auto Err = takeError(farcall_link_finish(L->Link, &HasInitializers)))
       return fail(std::move(L), std::move(Err));
@@ -180,38 +174,22 @@ private:
       return fail(std::move(L), std::move(Err));
     // It is the layer's now.
     L->Link = nullptr;
-    if (auto Err = L->R->notifyEmitted(Groups))
+    if (auto Err = L->R->notifyEmitted(L->group()))
       return fail(std::move(L), std::move(Err));
+    // LLVM 22's transferTo may lose a responsibility that still lives then.
+    L->R.reset();
   }
 
-  llvm::Error collectGroups(std::vector<llvm::orc::SymbolDependenceGroup> &Groups) {
-    auto *Own = &R->getTargetJITDylib();
-    auto OnDependency = [&](const farcall_link_dependency &Found) {
-      llvm::orc::SymbolDependenceGroup Group;
-      for (size_t At = 0; At != Found.symbol_count; ++At)
-        if (auto Name = ES.intern(Found.symbols[At]); R->getSymbols().count(Name) != 0)
-          Group.Symbols.insert(std::move(Name));
-      for (size_t At = 0; At != Found.on_count; ++At) {
-        auto Name = ES.intern(Found.on[At]);
-        if (auto Other = Definers.find(Name); Other != Definers.end())
-          Group.Dependencies[Other->second].insert(std::move(Name));
-        else if (R->getSymbols().count(Name) != 0)
-          Group.Dependencies[Own].insert(std::move(Name));
-      }
-      if (!Group.Symbols.empty() && !Group.Dependencies.empty())
-        Groups.push_back(std::move(Group));
-    };
-    if (auto Err = each<farcall_link_dependency>(farcall_link_each_dependency, OnDependency))
-      return Err;
-    // Initializers have no names, so they may depend on each name that the link refers to.
-    if (auto &Initializer = R->getInitializerSymbol()) {
-      llvm::orc::SymbolDependenceGroup Group;
-      Group.Symbols.insert(Initializer);
-      for (auto &[Name, Dylib] : Definers)
-        Group.Dependencies[Dylib].insert(Name);
-      Groups.push_back(std::move(Group));
-    }
-    return llvm::Error::success();
+  // All symbols depend on each other one that is not ready. Groups of their own would take LLVM's session time that grows by the square
+  // of their number.
+  std::vector<llvm::orc::SymbolDependenceGroup> group() const {
+    if (Unready.empty())
+      return {};
+    llvm::orc::SymbolDependenceGroup Group;
+    for (auto &[Name, Flags] : R->getSymbols())
+      Group.Symbols.insert(Name);
+    Group.Dependencies = Unready;
+    return {std::move(Group)};
   }
 
   // Looks names up along the link order, and goes on when all have addresses.
@@ -221,8 +199,7 @@ private:
     auto *Of = L.get();
     auto Register = [Of](const llvm::orc::SymbolDependenceMap &Unready) {
       for (auto &[Dylib, Names] : Unready)
-        for (auto &Name : Names)
-          Of->Definers[Name] = Dylib;
+        Of->Unready[Dylib].insert(Names.begin(), Names.end());
     };
     auto &ES = L->ES;
     auto Order = L->Order;
@@ -269,8 +246,8 @@ private:
   // Those that the session has.
   llvm::orc::SymbolLookupSet Wanted;
   llvm::orc::SymbolLookupSet WantedThreads;
-  // The dylibs of those that are not ready.
-  llvm::DenseMap<llvm::orc::SymbolStringPtr, llvm::orc::JITDylib *> Definers;
+  // Those that were not ready when they had addresses.
+  llvm::orc::SymbolDependenceMap Unready;
 };
 
 } // namespace farcall

@@ -1,6 +1,6 @@
 //! Links of single objects, for a host with a symbol table of its own.
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use farcall::ExecutorAddr;
@@ -61,20 +61,6 @@ pub struct LinkReference {
     pub is_thread_local: bool,
 }
 
-/// Names of an object that depend on the same other names, by which a host knows when each may be used.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub struct LinkDependency {
-    /// The names, which live until the visit returns.
-    pub symbols: *const *const c_char,
-    /// Their number.
-    pub symbol_count: usize,
-    /// What they depend on: names of the object, and of others.
-    pub on: *const *const c_char,
-    /// Their number.
-    pub on_count: usize,
-}
-
 /// Receives a definition of a link.
 pub type VisitDefinition =
     Option<unsafe extern "C" fn(definition: *const LinkDefinition, context: *mut c_void)>;
@@ -82,10 +68,6 @@ pub type VisitDefinition =
 /// Receives a reference of a link.
 pub type VisitReference =
     Option<unsafe extern "C" fn(reference: *const LinkReference, context: *mut c_void)>;
-
-/// Receives a dependency of a link.
-pub type VisitDependency =
-    Option<unsafe extern "C" fn(dependency: *const LinkDependency, context: *mut c_void)>;
 
 struct LiveLink(HostLink);
 
@@ -219,40 +201,6 @@ pub unsafe extern "C" fn farcall_link_locate(
         // SAFETY: the caller vouches for the text.
         let name = unsafe { required_text(name, "name") }?;
         link.0.locate(name, ExecutorAddr::new(address))
-    })
-}
-
-/// Calls visit for each set of names that depend on others, on this thread, when the object is placed. A name that is in none depends on
-/// nothing. The second time there is none.
-#[unsafe(no_mangle)]
-#[must_use]
-pub extern "C" fn farcall_link_each_dependency(
-    link: *mut Link,
-    visit: VisitDependency,
-    context: *mut c_void,
-) -> *mut Error {
-    object::with::<LiveLink>(link, |link| {
-        let visit = visit.ok_or_else(|| invalid("visit is NULL"))?;
-        let context = Context::new(context);
-        let texts = |names: &[Arc<str>]| -> Vec<CString> {
-            names.iter().map(|name| c_text(name)).collect()
-        };
-        let pointers = |texts: &[CString]| -> Vec<*const c_char> {
-            texts.iter().map(|text| text.as_ptr()).collect()
-        };
-        for one in link.0.dependencies()? {
-            let (symbols, on) = (texts(&one.symbols), texts(&one.on));
-            let (symbols, on) = (pointers(&symbols), pointers(&on));
-            let dependency = LinkDependency {
-                symbols: symbols.as_ptr(),
-                symbol_count: symbols.len(),
-                on: on.as_ptr(),
-                on_count: on.len(),
-            };
-            // SAFETY: the host gave the function and its context for this.
-            unsafe { visit(&raw const dependency, context.get()) };
-        }
-        Ok(())
     })
 }
 
