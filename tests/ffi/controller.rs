@@ -14,7 +14,7 @@ pub(super) const COMPILERS: [(&str, &str); 4] =
 const WARNINGS: [&str; 6] = ["-O1", "-g", "-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// The parts of `control.c`, which it prints when they are done.
-const PARTS: [&str; 16] = [
+const PARTS: [&str; 17] = [
     "versions",
     "lives",
     "confines",
@@ -22,6 +22,7 @@ const PARTS: [&str; 16] = [
     "calls",
     "pipelines",
     "dylibs",
+    "links",
     "functions",
     "handlers",
     "regions",

@@ -1,6 +1,6 @@
 // object_layer.cpp: farcall's linker under an LLJIT, in another process and in this one.
 //
-//     object_layer FOLDER LINKED.o [ROUNDS [CASE]]        FOLDER has the objects part1.o to part5.o of layered.cpp, and common.o
+//     object_layer FOLDER LINKED.o [ROUNDS [CASE]]        FOLDER has part1.o to part7.o of layered.cpp, and common_one.o and common_ten.o
 #include "check.hpp"
 
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
@@ -127,8 +127,8 @@ void weak() {
         cantFail(E.J->addObjectFile(Strong, part(3)));
         CHECK(cantFail(function<int()>(E, Strong, "chosen_by_one")()) == 9);
         auto &Common = cantFail(E.J->createJITDylib("common"));
-        cantFail(E.J->addObjectFile(Common, file(Folder + "/common1.o")));
-        cantFail(E.J->addObjectFile(Common, file(Folder + "/common2.o")));
+        cantFail(E.J->addObjectFile(Common, file(Folder + "/common_one.o")));
+        cantFail(E.J->addObjectFile(Common, file(Folder + "/common_ten.o")));
         CHECK(cantFail(function<int()>(E, Common, "add_one")()) == 1);
         CHECK(cantFail(function<int()>(E, Common, "add_ten")()) == 11);
     }

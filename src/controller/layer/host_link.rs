@@ -27,7 +27,8 @@ use crate::sync::{Mutex, MutexGuard};
 /// 4. [`locate`](Self::locate): the host tells the addresses that it could not tell before.
 /// 5. [`finish`](Self::finish): the next call may run the code.
 ///
-/// Any thread may take the next step. A step that fails ends the link, and frees its memory. Dropping it frees the memory of a link that is
+/// Any thread may take the next step. A step that fails ends the link, and frees its memory; one out of
+/// its turn changes nothing. Dropping it frees the memory of a link that is
 /// not finished, and keeps that of a finished one, which [`remove`](Self::remove) frees.
 ///
 /// # Examples
@@ -226,10 +227,17 @@ impl HostLink {
     ///
     /// When memory runs out, a name is missing, or the session is over.
     pub fn place(&self) -> Result<()> {
-        self.advance(|step| match step {
-            Step::Naming(at) => at.place(&self.session),
-            _ => Err(out_of_turn("it is placed once")),
-        })
+        let mut step = self.lock();
+        match std::mem::replace(&mut *step, Step::Over) {
+            Step::Naming(at) => {
+                *step = at.place(&self.session)?;
+                Ok(())
+            }
+            other => {
+                *step = other;
+                Err(out_of_turn("it is placed once"))
+            }
+        }
     }
 
     /// Tells the address of a name that was defined without one.
@@ -256,10 +264,15 @@ impl HostLink {
     ///
     /// When a relocation cannot be made, or the session is over. In this process also when the registration fails.
     pub fn finish(&self) -> Result<()> {
-        self.advance(|step| match step {
-            Step::Locating(at) => (at.next)(at.link),
-            _ => Err(out_of_turn("it is finished once, when it is placed")),
-        })?;
+        let mut step = self.lock();
+        match std::mem::replace(&mut *step, Step::Over) {
+            Step::Locating(at) => *step = (at.next)(at.link)?,
+            other => {
+                *step = other;
+                return Err(out_of_turn("it is finished once, when it is placed"));
+            }
+        }
+        drop(step);
         let Some(direct) = self.session.remote().direct() else { return Ok(()) };
         self.session.remote().settle()?;
         direct.pass_pointer()
@@ -319,12 +332,6 @@ impl HostLink {
             }
         }
         session.map_or(Ok(()), |session| session.linker.deallocate(&all))
-    }
-
-    fn advance(&self, work: impl FnOnce(Step) -> Result<Step>) -> Result<()> {
-        let mut step = self.lock();
-        *step = work(std::mem::replace(&mut *step, Step::Over))?;
-        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, Step> {

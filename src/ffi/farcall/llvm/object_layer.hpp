@@ -38,14 +38,15 @@ public:
 
   // The layer of a session. An error if its executor is none of farcall's.
   static llvm::Expected<std::unique_ptr<llvm::orc::ObjectLayer>> Create(llvm::orc::ExecutionSession &ES) {
-    auto *Process = FarcallExecutorProcessControl::processOf(ES.getExecutorProcessControl());
-    if (Process == nullptr)
+    auto Made = std::make_unique<FarcallObjectLayer>(ES);
+    if (Made->Process == nullptr)
       return llvm::createStringError("the session's executor is none of farcall's: make it by FarcallExecutorProcessControl");
-    return std::make_unique<FarcallObjectLayer>(ES, Process);
+    return Made;
   }
 
-  // The executor of the process must be the session's.
-  FarcallObjectLayer(llvm::orc::ExecutionSession &ES, farcall_process *Process) : RTTIExtends(ES), Process(Process) {
+  // As Create. Without an executor of farcall's, each link fails.
+  explicit FarcallObjectLayer(llvm::orc::ExecutionSession &ES)
+      : RTTIExtends(ES), Process(FarcallExecutorProcessControl::processOf(ES.getExecutorProcessControl())) {
     ES.registerResourceManager(*this);
   }
   ~FarcallObjectLayer() override { getExecutionSession().deregisterResourceManager(*this); }
@@ -55,6 +56,11 @@ public:
     IsDebuggable = IsOne;
     return *this;
   }
+
+  // For programs that set them on LLVM's layers. Here symbols have the flags of the responsibility, and what an object defines in addition
+  // is claimed, always.
+  FarcallObjectLayer &setOverrideObjectFlagsWithResponsibilityFlags(bool) { return *this; }
+  FarcallObjectLayer &setAutoClaimResponsibilityForObjectSymbols(bool) { return *this; }
 
   void emit(std::unique_ptr<llvm::orc::MaterializationResponsibility> R, std::unique_ptr<llvm::MemoryBuffer> O) override {
     auto OnLinked = [this](const llvm::orc::MaterializationResponsibility &Of, farcall_link *Link, bool HasInitializers) {

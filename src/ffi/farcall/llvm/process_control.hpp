@@ -68,6 +68,13 @@ public:
     return EPC;
   }
 
+  // The executor is this process: for code that is trusted as this program is. Addresses of what FarcallObjectLayer links are pointers.
+  static llvm::Expected<std::unique_ptr<FarcallExecutorProcessControl>> CreateInProcess() {
+    auto Options = options();
+    Options.in_process = true;
+    return Create(Options);
+  }
+
   FarcallExecutorProcessControl(const FarcallExecutorProcessControl &) = delete;
   FarcallExecutorProcessControl &operator=(const FarcallExecutorProcessControl &) = delete;
   ~FarcallExecutorProcessControl() override { llvm::consumeError(disconnect()); }

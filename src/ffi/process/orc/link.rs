@@ -26,7 +26,7 @@ use super::text::c_text;
 /// 5. farcall_link_finish: the next call may run the code.
 ///
 /// So links may refer to each other in a circle. A step that fails ends the link and frees its memory; the handle is to be removed
-/// (farcall_link_remove). A step out of its turn is FARCALL_INVALID.
+/// (farcall_link_remove). A step out of its turn is FARCALL_INVALID, and changes nothing.
 #[derive(Debug)]
 pub struct Link {
     /// No value of this type exists: its address is a number.
