@@ -247,7 +247,7 @@ typedef struct farcall_library farcall_library;
 // 5. farcall_link_finish: the next call may run the code.
 //
 // So links may refer to each other in a circle. A step that fails ends the link and frees its memory; the handle is to be removed
-// (farcall_link_remove). A step out of its turn is FARCALL_INVALID.
+// (farcall_link_remove). A step out of its turn is FARCALL_INVALID, and changes nothing.
 typedef struct farcall_link farcall_link;
 
 // Memory in the executor that no code uses yet. A number, as farcall_executor is one.
@@ -1880,8 +1880,12 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_link_finish(farcall_link *link,
     bool *has_initializers);
 
-// Runs the initializers (static constructors) of a finished link, once.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_link_initialize(farcall_link *link);
+// Runs the initializers (static constructors) of a finished link, once, as a call with these options. May be NULL: options.
+//
+// The options must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_initialize(farcall_link *link,
+    const farcall_call_options *FARCALL_NULLABLE options);
 
 // Runs the exit handlers and finalizers of a finished link now. Otherwise farcall_link_remove does.
 FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_link_deinitialize(farcall_link *link);

@@ -564,7 +564,7 @@ static void links(void) {
     bool has_initializers = true;
     FAILS(farcall_link_finish(late.link, &has_initializers), FARCALL_INVALID);
     FAILS(farcall_link_locate(late.link, "scale", 16), FARCALL_INVALID);
-    FAILS(farcall_link_initialize(late.link), FARCALL_INVALID);
+    FAILS(farcall_link_initialize(late.link, NULL), FARCALL_INVALID);
     FAILS(farcall_link_deinitialize(late.link), FARCALL_INVALID);
     MUST(farcall_link_place(late.link));
     FAILS(farcall_link_define(late.link, "scale", 16, true), FARCALL_INVALID);
@@ -582,9 +582,9 @@ static void links(void) {
     MUST(farcall_link_finish(first.link, &has_initializers));
     CHECK(has_initializers);
     FAILS(farcall_link_each_definition(late.link, on_definition, &late), FARCALL_INVALID);
-    MUST(farcall_link_initialize(late.link));
-    MUST(farcall_link_initialize(first.link));
-    MUST(farcall_link_initialize(first.link));
+    MUST(farcall_link_initialize(late.link, NULL));
+    MUST(farcall_link_initialize(first.link, up_to(60000)));
+    MUST(farcall_link_initialize(first.link, NULL));
 
     farcall_function *function = NULL;
     farcall_value four = {FARCALL_I64, {.i64 = 4}}, result;

@@ -506,7 +506,7 @@ static void links(void) {
         case 3: note(farcall_link_place(link)); break;
         case 4: note(farcall_link_locate(link, text(), number())); break;
         case 5: note(farcall_link_finish(link, has_place)); break;
-        case 6: note(farcall_link_initialize(link)); break;
+        case 6: note(farcall_link_initialize(link, call_options())); break;
         default: note(farcall_link_deinitialize(link)); break;
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::ExecutorAddr;
 use crate::call::contract::{ProgramDeregister, ProgramInitialize};
+use crate::controller::calls::{Bytes, CallOptions};
 use crate::controller::linker::linking::{HANDLE, Linked, Placed};
 use crate::controller::linker::order::{Link, Located, Owner, Resolved};
 use crate::controller::profile::DebugObjects;
@@ -17,6 +18,7 @@ use crate::controller::session::{Process, Session};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
 use crate::link::{Definition, Export, External, Image, LinkGraph, ObjectFile, Undefined};
+use crate::sps;
 use crate::sync::{Mutex, MutexGuard};
 
 /// A link of one object, whose names a host resolves itself.
@@ -284,12 +286,12 @@ impl HostLink {
         matches!(&*self.lock(), Step::Finished(at) if at.has_initializers)
     }
 
-    /// Runs the initializers, if they have not run. Does nothing in a link without any.
+    /// Runs the initializers, if they have not run, with the options of a call. Does nothing in a link without any.
     ///
     /// # Errors
     ///
-    /// When the link is not finished, or the executor ends meanwhile.
-    pub fn initialize(&self) -> Result<()> {
+    /// When the link is not finished, or the executor ends meanwhile; those that [`CallOptions`] names.
+    pub fn initialize(&self, options: &CallOptions<'_>) -> Result<()> {
         let program = match &mut *self.lock() {
             Step::Finished(at) => match std::mem::take(&mut at.has_initializers) {
                 true => at.linked.program,
@@ -297,14 +299,17 @@ impl HostLink {
             },
             _ => return Err(out_of_turn("its initializers run when it is finished")),
         };
-        self.session.run::<ProgramInitialize>(&(program, Vec::new()))
+        let function = self.session.remote().function::<ProgramInitialize>()?;
+        let process = Process { session: Arc::clone(&self.session) };
+        let arguments = sps::to_bytes(&(program, Vec::<sps::Bytes>::new()));
+        process.function::<Bytes>(function).call_with(options, &arguments).map(drop)
     }
 
     /// Runs exit handlers and finalizers now, as [`remove`](Self::remove) does otherwise.
     ///
     /// # Errors
     ///
-    /// As [`initialize`](Self::initialize).
+    /// When the link is not finished, or the executor ends meanwhile.
     pub fn deinitialize(&self) -> Result<()> {
         let program = match &*self.lock() {
             Step::Finished(at) => at.linked.program,

@@ -2,6 +2,7 @@
 #ifndef FARCALL_LLVM_OBJECT_LAYER_HPP
 #define FARCALL_LLVM_OBJECT_LAYER_HPP
 
+#include <farcall/llvm/call_scope.hpp>
 #include <farcall/llvm/error.hpp>
 #include <farcall/llvm/object_link.hpp>
 #include <farcall/llvm/process_control.hpp>
@@ -69,16 +70,18 @@ public:
     ObjectLink::begin(Process, IsDebuggable, std::move(OnLinked), std::move(R), std::move(O));
   }
 
-  // Runs the initializers of the dylib's links that have not run, in the order of the links.
+  // Runs the initializers of the dylib's links that have not run, in the order of the links. FarcallExecutorProcessControl::callWith sets
+  // a deadline or a cancel.
   llvm::Error initialize(llvm::orc::JITDylib &JD) {
     std::vector<farcall_link *> Due;
     getExecutionSession().runSessionLocked([&] {
-      for (auto &[Number, Of] : Links[&JD])
-        if (std::exchange(Of.HasInitializers, false))
-          Due.push_back(Of.Link);
+      if (auto Of = Links.find(&JD); Of != Links.end())
+        for (auto &[Number, One] : Of->second)
+          if (std::exchange(One.HasInitializers, false))
+            Due.push_back(One.Link);
     });
     for (auto *Link : Due)
-      if (auto Err = takeError(farcall_link_initialize(Link)))
+      if (auto Err = takeError(farcall_link_initialize(Link, CallScope::current())))
         return Err;
     return llvm::Error::success();
   }
@@ -87,9 +90,9 @@ public:
   llvm::Error deinitialize(llvm::orc::JITDylib &JD) {
     std::vector<farcall_link *> Due;
     getExecutionSession().runSessionLocked([&] {
-      auto &Of = Links[&JD];
-      for (auto At = Of.rbegin(); At != Of.rend(); ++At)
-        Due.push_back(At->second.Link);
+      if (auto Of = Links.find(&JD); Of != Links.end())
+        for (auto At = Of->second.rbegin(); At != Of->second.rend(); ++At)
+          Due.push_back(At->second.Link);
     });
     for (auto *Link : Due)
       if (auto Err = takeError(farcall_link_deinitialize(Link)))

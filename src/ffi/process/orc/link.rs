@@ -7,6 +7,7 @@ use farcall::ExecutorAddr;
 use farcall::orc::HostLink;
 
 use super::buffer::{Out, array, required_text};
+use super::call_options::CallOptions;
 use super::error::{Error, invalid};
 use super::files::object_of;
 use super::host::Context;
@@ -224,11 +225,21 @@ pub unsafe extern "C" fn farcall_link_finish(
     })
 }
 
-/// Runs the initializers (static constructors) of a finished link, once.
+/// Runs the initializers (static constructors) of a finished link, once, as a call with these options. May be NULL: options.
+///
+/// # Safety
+///
+/// The options must be readable.
 #[unsafe(no_mangle)]
 #[must_use]
-pub extern "C" fn farcall_link_initialize(link: *mut Link) -> *mut Error {
-    object::with::<LiveLink>(link, |link| link.0.initialize())
+pub unsafe extern "C" fn farcall_link_initialize(
+    link: *mut Link,
+    options: *const CallOptions,
+) -> *mut Error {
+    object::with::<LiveLink>(link, |link| {
+        // SAFETY: the caller vouches for the options.
+        unsafe { CallOptions::with(options, |options| link.0.initialize(options)) }
+    })
 }
 
 /// Runs the exit handlers and finalizers of a finished link now. Otherwise farcall_link_remove does.

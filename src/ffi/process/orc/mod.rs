@@ -5,7 +5,7 @@
 //! | `dylib` | linked code by need, and trackers |
 //! | `link` | links of single objects, for a host with a symbol table of its own |
 
-use super::{buffer, error, files, host, life, object, text};
+use super::{buffer, call_options, error, files, host, life, object, text};
 
 mod dylib;
 mod link;
