@@ -110,6 +110,50 @@ void threadLocals() {
     }
 }
 
+// Sixty-four modules refer to each other in a circle. Threads of tasks link them, while eight threads look them up.
+void tasks() {
+    for (bool IsHere : {false, true}) {
+        auto Options = farcall::FarcallExecutorProcessControl::options();
+        Options.in_process = IsHere;
+        Options.this_program = !IsHere;
+        auto Dispatcher = std::make_unique<DynamicThreadPoolTaskDispatcher>(std::nullopt);
+        LLJITBuilder Builder;
+        Builder.setExecutorProcessControl(
+            cantFail(farcall::FarcallExecutorProcessControl::Create(Options, std::move(Dispatcher))));
+        cantFail(farcall::linkByFarcall(Builder));
+        Executor E{"tasks", cantFail(Builder.create())};
+        constexpr int Count = 64;
+        for (int Round = 0; Round != 5; ++Round) {
+            auto &Dylib = cantFail(E.J->createJITDylib("round " + std::to_string(Round)));
+            for (int At = 0; At != Count; ++At) {
+                auto Own = std::to_string(At), Next = std::to_string((At + 1) % Count);
+                cantFail(E.J->addIRModule(Dylib, module("declare i32 @step" + Next + "(i32)\n" + R"(
+define i32 @step)" + Own + R"((i32 %n) {
+  %is_end = icmp eq i32 %n, 0
+  br i1 %is_end, label %end, label %more
+more:
+  %less = sub i32 %n, 1
+  %r = call i32 @step)" + Next + R"((i32 %less)
+  %sum = add i32 %r, 1
+  ret i32 %sum
+end:
+  ret i32 0
+}
+)")));
+            }
+            std::vector<std::thread> Threads;
+            for (int Own = 0; Own != 8; ++Own)
+                Threads.emplace_back([&, Own] {
+                    auto Step = function<int(int)>(E, Dylib, ("step" + std::to_string(Own * 8)).c_str());
+                    CHECK(cantFail(Step(1000)) == 1000);
+                });
+            for (auto &Thread : Threads)
+                Thread.join();
+            cantFail(E.J->getExecutionSession().removeJITDylib(Dylib));
+        }
+    }
+}
+
 // One definition of several is used, in the order in which they were added. Common symbols are one.
 void weak() {
     for (auto *Place : PLACES) {
@@ -375,6 +419,7 @@ int main(int Count, char **Arguments) {
     InitializeNativeTargetAsmPrinter();
     std::pair<const char *, void (*)()> Cases[] = {
         {"links", links},           {"circle", circle},
+        {"tasks", tasks},
         {"weak", weak},             {"thread-locals", threadLocals},
         {"failures", failures},     {"exceptions of the layer", exceptions},
         {"initializers", initializers}, {"default platform", defaultPlatform},
