@@ -1849,8 +1849,8 @@ farcall_error *FARCALL_NULLABLE farcall_link_each_reference(farcall_link *link,
     farcall_visit_reference visit,
     void *FARCALL_NULLABLE context);
 
-// Defines a name as the host's. A weak definition of the object is dropped then. The address is that of a definition of another link, or
-// any address of the executor; 0 if farcall_link_locate will tell it. is_callable is true for a function.
+// Defines a name as the host's. A weak definition of the object is dropped then. The address is any one of the executor, or a
+// thread-local's of another link; 0 if farcall_link_locate will tell it. is_callable is true for a function.
 //
 // The name must be a text.
 FARCALL_NODISCARD

@@ -1,7 +1,7 @@
 //! A link of one object for a host with a symbol table of its own, such as LLVM's session. The host takes it from step to step.
 //!
-//! It runs through the phases of [`order`](crate::controller::linker::order). It stops at the end of phase 2, where a graph lacks names, and
-//! at the end of phase 3, where the addresses of the object are known and those of others are not yet. So links of a host may refer to
+//! It runs through the phases of [`order`](crate::controller::linker::order), and stops twice. At the end of phase 2 the graph lacks
+//! names. At the end of phase 3 the object has addresses, and those of other links may be missing yet. So links of a host may refer to
 //! each other in a circle.
 
 use std::collections::HashMap;
@@ -196,9 +196,9 @@ impl HostLink {
         }
     }
 
-    /// Defines a name as the host's, also one that the object defines weakly: then the object's definition is dropped. `address` is that of
-    /// a definition of another link, or of the executor; `None` if [`locate`](Self::locate) will tell it. For a thread-local, only the
-    /// address of another link's definition means anything; with another address the executor's libraries are asked for it.
+    /// Defines a name as the host's. A weak definition of the object is dropped then. `address` is any address of the executor; `None` if
+    /// [`locate`](Self::locate) will tell it. For a thread-local, only the address in another link's definitions means anything. With
+    /// another address the executor's libraries are asked for the name.
     ///
     /// # Errors
     ///
