@@ -157,7 +157,7 @@ pub extern "C" fn farcall_link_each_reference(
 }
 
 /// Defines a name as the host's. A weak definition of the object is dropped then. The address is any one of the executor, or a
-/// thread-local's of another link; 0 if farcall_link_locate will tell it. is_callable is true for a function.
+/// thread-local's of another link. It is 0 if farcall_link_locate will tell it. is_callable is true for a function.
 ///
 /// # Safety
 ///
