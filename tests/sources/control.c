@@ -549,6 +549,7 @@ static void begin_link(farcall_process *process, struct host *host, const char *
     MUST(farcall_link_create(process, path, bytes, size, true, &host->link));
     free(bytes);
     host->definitions = host->references = 0;
+    host->scale = host->late = 0;
     MUST(farcall_link_each_definition(host->link, on_definition, host));
     CHECK(host->definitions > 0 && host->scale == 0 && host->late == 0);
     MUST(farcall_link_each_reference(host->link, on_reference, host));
