@@ -83,6 +83,7 @@ pub mod orc {
     //! [`Process`](crate::controller::Process). A host that is not written for LLVM's interfaces does best with
     //! [`Library`](crate::controller::Library).
 
+    pub use crate::controller::layer::host_link::{HostDefinition, HostLink, HostReference};
     pub use crate::controller::layer::object_layer::ObjectLayer;
     pub use crate::controller::layer::object_sources::{ArchiveMembers, ProcessSymbols};
     pub use farcall_orc::jit::*;

@@ -61,11 +61,8 @@ inline llvm::Expected<std::unique_ptr<llvm::orc::ExecutorProcessControl>> contro
         return overPipes(LlvmProgram);
     if (Name == "farcall")
         return overFarcall();
-    if (Name == "farcall-in-process") {
-        auto Options = farcall::FarcallExecutorProcessControl::options();
-        Options.in_process = true; // for code that is trusted as this program is
-        return farcall::FarcallExecutorProcessControl::Create(Options);
-    }
+    if (Name == "farcall-in-process")
+        return farcall::FarcallExecutorProcessControl::CreateInProcess();
     return llvm::createStringError("no executor is called " + Name + ": in-process, llvm, farcall or farcall-in-process");
 }
 

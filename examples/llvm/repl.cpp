@@ -1,6 +1,7 @@
-// repl.cpp: a C++ REPL that survives what is typed. Each line is compiled by clang::Interpreter and runs in an executor of farcall's.
+// repl.cpp: a C++ REPL that survives what is typed. Each line is compiled by clang::Interpreter, linked by farcall, and runs in an
+// executor of farcall's.
 //
-//     repl ORC_RUNTIME.a [COMPILER_FLAG...]
+//     repl [COMPILER_FLAG...]
 //
 // Ctrl-C ends the line that runs, and variables keep their values. When a line ends the executor, the REPL says how, and goes on with
 // the next line in a new executor. Declarations of before are there again, and variables have their initial values.
@@ -26,8 +27,7 @@ namespace {
 // Ctrl-C was typed since the line began.
 volatile std::sig_atomic_t IsTyped;
 
-// A line runs until Ctrl-C is typed. If it cannot be interrupted then, it costs its executor. So may a line that is interrupted in LLVM's
-// runtime.
+// A line runs until Ctrl-C is typed. If it cannot be interrupted then, it costs its executor.
 farcall::call_options untilTyped() {
     using namespace std::chrono_literals;
     auto Look = []() -> std::optional<std::string> {
@@ -36,17 +36,14 @@ farcall::call_options untilTyped() {
     return farcall::call_options().watch(10ms, Look).grace(5s);
 }
 
-struct Settings {
-    std::string Runtime;
-    std::vector<const char *> Flags;
-};
+using Flags = std::vector<const char *>;
 
 // An interpreter, and the executor that it has for life.
 class Session : public clang::Interpreter {
   public:
-    static Expected<std::unique_ptr<Session>> start(const Settings &From) {
+    static Expected<std::unique_ptr<Session>> start(const Flags &Given) {
         clang::IncrementalCompilerBuilder Compiler;
-        Compiler.SetCompilerArgs(From.Flags);
+        Compiler.SetCompilerArgs(Given);
         auto Instance = Compiler.CreateCpp();
         if (!Instance)
             return Instance.takeError();
@@ -56,8 +53,9 @@ class Session : public clang::Interpreter {
         auto &Control = static_cast<farcall::FarcallExecutorProcessControl &>(**EPC);
         auto Builder = std::make_unique<clang::IncrementalExecutorBuilder>();
         Builder->JITBuilder = std::make_unique<orc::LLJITBuilder>();
-        Builder->JITBuilder->setExecutorProcessControl(std::move(*EPC))
-            .setPlatformSetUp(orc::ExecutorNativePlatform(From.Runtime));
+        Builder->JITBuilder->setExecutorProcessControl(std::move(*EPC));
+        if (auto Refused = farcall::linkByFarcall(*Builder->JITBuilder))
+            return Refused;
         Error Failure = Error::success();
         std::unique_ptr<Session> Made(new Session(std::move(*Instance), Failure, std::move(Builder), Control));
         if (Failure)
@@ -112,7 +110,7 @@ class Session : public clang::Interpreter {
 // A session that is replaced when its executor has ended.
 class Repl {
   public:
-    explicit Repl(Settings From) : From(std::move(From)) {}
+    explicit Repl(Flags Given) : Given(std::move(Given)) {}
 
     Error type(const std::string &Text) {
         if (auto Failure = renew())
@@ -140,7 +138,7 @@ class Repl {
         if (Current != nullptr && !Current->isDead())
             return Error::success();
         Current.reset();
-        auto Started = Session::start(From);
+        auto Started = Session::start(Given);
         if (!Started)
             return Started.takeError();
         Current = std::move(*Started);
@@ -150,7 +148,7 @@ class Repl {
         return Error::success();
     }
 
-    Settings From;
+    Flags Given;
     std::unique_ptr<Session> Current;
     std::vector<std::string> Declarations;
 };
@@ -165,13 +163,9 @@ int main(int Count, char **Arguments) {
     InitializeNativeTarget();
     InitializeNativeTargetAsmPrinter();
     InitializeNativeTargetAsmParser();
-    if (Count < 2) {
-        std::cerr << "repl ORC_RUNTIME.a [COMPILER_FLAG...]" << std::endl;
-        return 2;
-    }
     signal(SIGINT, [](int) { IsTyped = true; });
     ExitOnError OrExit("repl: ");
-    Repl Loop({Arguments[1], std::vector<const char *>(Arguments + 2, Arguments + Count)});
+    Repl Loop(Flags(Arguments + 1, Arguments + Count));
     for (std::string Text; std::getline(std::cin, Text);)
         if (!Text.empty())
             OrExit(Loop.type(Text));

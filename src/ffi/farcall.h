@@ -235,6 +235,21 @@ typedef struct farcall_keepalive farcall_keepalive;
 // refused leaves the library as it was.
 typedef struct farcall_library farcall_library;
 
+// A link of one object for a host that has a symbol table of its own, as LLVM's session. Others do best with a library
+// (farcall_library_create). A number, as farcall_executor is one. It belongs to the process.
+//
+// The host takes the link from step to step, on any thread:
+//
+// 1. farcall_link_create reads the object. Weak definitions that the host has from elsewhere are defined now (farcall_link_define).
+// 2. farcall_link_each_reference: the host defines the names that it has.
+// 3. farcall_link_place: now the definitions have addresses (farcall_link_each_definition).
+// 4. farcall_link_locate tells the addresses that were not known in step 2.
+// 5. farcall_link_finish: the next call may run the code.
+//
+// So links may refer to each other in a circle. A step that fails ends the link and frees its memory; the handle is to be removed
+// (farcall_link_remove). A step out of its turn is FARCALL_INVALID, and changes nothing.
+typedef struct farcall_link farcall_link;
+
 // Memory in the executor that no code uses yet. A number, as farcall_executor is one.
 typedef struct farcall_memory farcall_memory;
 
@@ -643,6 +658,40 @@ typedef struct {
     // Their size.
     size_t dealloc_size;
 } farcall_action;
+
+// A name that the object of a link defines for others.
+typedef struct {
+    // The name, which lives until the visit returns.
+    const char *name;
+    // Its address; 0 before the object is placed. That of a thread-local is a number for farcall_link_define alone.
+    uint64_t address;
+    // True for a function.
+    bool is_callable;
+    // True if a definition elsewhere may take its place.
+    bool is_weak;
+    // True if only objects of the same dylib may use it.
+    bool is_hidden;
+} farcall_link_definition;
+
+// Receives a definition of a link.
+typedef void (*farcall_visit_definition)(
+    const farcall_link_definition *definition,
+    void *FARCALL_NULLABLE context);
+
+// A name that the object of a link refers to.
+typedef struct {
+    // The name, which lives until the visit returns.
+    const char *name;
+    // True if the host need not define it.
+    bool is_weak;
+    // True for a thread-local, whose address is to be told before the object is placed.
+    bool is_thread_local;
+} farcall_link_reference;
+
+// Receives a reference of a link.
+typedef void (*farcall_visit_reference)(
+    const farcall_link_reference *reference,
+    void *FARCALL_NULLABLE context);
 
 // Runs when the executor calls a tag, on the client's thread, inside of a call or of farcall_client_attend. It owns the
 // arguments, and returns the result, which belongs to the library. An out-of-band error is the error of the executor's call. It
@@ -1774,6 +1823,80 @@ farcall_error *FARCALL_NULLABLE farcall_tracker_remove(farcall_tracker *FARCALL_
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_tracker_transfer(farcall_tracker *tracker,
     farcall_tracker *FARCALL_NULLABLE to);
+
+// Begins a link of an ELF object from memory, of which this function makes a copy. Its name appears in messages. If is_debuggable is
+// true, debuggers of the executor see its debug information.
+//
+// The name must be a text, the bytes readable, and link writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_create(farcall_process *process,
+    const char *name,
+    const void *data,
+    size_t size,
+    bool is_debuggable,
+    farcall_link *FARCALL_NULLABLE *FARCALL_NONNULL link);
+
+// Calls visit for each name that the object defines for others, on this thread, before the link is finished.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_each_definition(farcall_link *link,
+    farcall_visit_definition visit,
+    void *FARCALL_NULLABLE context);
+
+// Calls visit for each name that the object needs from elsewhere, on this thread, before the object is placed. Call it when the weak
+// definitions from elsewhere are defined.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_each_reference(farcall_link *link,
+    farcall_visit_reference visit,
+    void *FARCALL_NULLABLE context);
+
+// Defines a name as the host's. A weak definition of the object is dropped then. The address is any one of the executor, or a
+// thread-local's of another link. It is 0 if farcall_link_locate will tell it. is_callable is true for a function.
+//
+// The name must be a text.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_define(farcall_link *link,
+    const char *name,
+    uint64_t address,
+    bool is_callable);
+
+// Lays the object out and allocates its memory. Sends one message if it refers to thread-locals that the host has not defined.
+// FARCALL_LINK or FARCALL_SYMBOLS names what is missing.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_place(farcall_link *link);
+
+// Tells the address of a name that was defined without one.
+//
+// The name must be a text.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_link_locate(
+    farcall_link *link,
+    const char *name,
+    uint64_t address);
+
+// Makes the code usable, and stores whether it has initializers. Its registration is posted ahead of the next call, which fails if that
+// fails. In this process (in_process) it has run when this function returns, so pointers to the code may be used.
+//
+// has_initializers must be writable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_finish(farcall_link *link,
+    bool *has_initializers);
+
+// Runs the initializers (static constructors) of a finished link, once, as a call with these options. May be NULL: options.
+//
+// The options must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_initialize(farcall_link *link,
+    const farcall_call_options *FARCALL_NULLABLE options);
+
+// Runs the exit handlers and finalizers of a finished link now. Otherwise farcall_link_remove does.
+FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_link_deinitialize(farcall_link *link);
+
+// Removes the code of links of one process, whatever their step: runs exit handlers, and frees the memory and the handles. None of the
+// code may be running. Sends one message for all at most. May be NULL: links.
+//
+// The links must be readable.
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_link_remove(farcall_link *FARCALL_NULLABLE const *FARCALL_NULLABLE links,
+    size_t count);
 
 // Attaches to the executor at the other end of a connected stream socket. Takes the socket. Waits for the executor's setup for at
 // most timeout_ms milliseconds; 0 is 10 s.

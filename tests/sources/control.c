@@ -504,6 +504,118 @@ static void dylibs(void) {
     FAILS(farcall_dylib_lookup(dylib, "scale", &address), FARCALL_INVALID);
 }
 
+/* Links by steps. The host of this test has the process's symbols by a dylib, and a table of two names. */
+struct host {
+    farcall_link *link;
+    farcall_dylib *symbols;
+    uint64_t scale, late;
+    int definitions, references;
+};
+
+static void on_definition(const farcall_link_definition *definition, void *context) {
+    struct host *host = context;
+    host->definitions++;
+    CHECK(!definition->is_weak && !definition->is_hidden);
+    if (strcmp(definition->name, "scale") == 0)
+        host->scale = definition->address;
+    if (strcmp(definition->name, "late") == 0)
+        host->late = definition->address;
+    CHECK(strcmp(definition->name, "late") != 0 || definition->is_callable);
+}
+
+static void on_reference(const farcall_link_reference *reference, void *context) {
+    struct host *host = context;
+    host->references++;
+    CHECK(!reference->is_thread_local);
+    if (strcmp(reference->name, "scale") == 0) {
+        /* Its address comes later. */
+        MUST(farcall_link_define(host->link, "scale", 0, true));
+        return;
+    }
+    uint64_t address = 0x20;
+    if (strcmp(reference->name, "host_scale") != 0) {
+        farcall_error *missing = farcall_dylib_lookup(host->symbols, reference->name, &address);
+        CHECK(missing == NULL || reference->is_weak);
+        farcall_error_consume(missing);
+    }
+    if (address != 0)
+        MUST(farcall_link_define(host->link, reference->name, address, true));
+}
+
+static void begin_link(farcall_process *process, struct host *host, const char *path) {
+    size_t size = 0;
+    char *bytes = read_file(path, &size);
+    FAILS(farcall_link_create(process, "damaged.o", bytes, size / 2, false, &host->link), FARCALL_LINK);
+    MUST(farcall_link_create(process, path, bytes, size, true, &host->link));
+    free(bytes);
+    host->definitions = host->references = 0;
+    host->scale = host->late = 0;
+    MUST(farcall_link_each_definition(host->link, on_definition, host));
+    CHECK(host->definitions > 0 && host->scale == 0 && host->late == 0);
+    MUST(farcall_link_each_reference(host->link, on_reference, host));
+    CHECK(host->references > 0);
+}
+
+static void links(void) {
+    farcall_process *process = started();
+    farcall_dylib *symbols = NULL;
+    MUST(farcall_dylib_create(process, "symbols", &symbols));
+    struct host late = {.symbols = symbols}, first = {.symbols = symbols};
+    begin_link(process, &late, late_object);
+    bool has_initializers = true;
+    FAILS(farcall_link_finish(late.link, &has_initializers), FARCALL_INVALID);
+    FAILS(farcall_link_locate(late.link, "scale", 16), FARCALL_INVALID);
+    FAILS(farcall_link_initialize(late.link, NULL), FARCALL_INVALID);
+    FAILS(farcall_link_deinitialize(late.link), FARCALL_INVALID);
+    MUST(farcall_link_place(late.link));
+    FAILS(farcall_link_define(late.link, "scale", 16, true), FARCALL_INVALID);
+    MUST(farcall_link_each_definition(late.link, on_definition, &late));
+    CHECK(late.late != 0);
+
+    begin_link(process, &first, object);
+    MUST(farcall_link_place(first.link));
+    FAILS(farcall_link_each_reference(first.link, on_reference, &first), FARCALL_INVALID);
+    MUST(farcall_link_each_definition(first.link, on_definition, &first));
+    CHECK(first.scale != 0);
+    MUST(farcall_link_locate(late.link, "scale", first.scale));
+    MUST(farcall_link_finish(late.link, &has_initializers));
+    CHECK(!has_initializers);
+    MUST(farcall_link_finish(first.link, &has_initializers));
+    CHECK(has_initializers);
+    FAILS(farcall_link_each_definition(late.link, on_definition, &late), FARCALL_INVALID);
+    MUST(farcall_link_initialize(late.link, NULL));
+    MUST(farcall_link_initialize(first.link, up_to(60000)));
+    MUST(farcall_link_initialize(first.link, NULL));
+
+    farcall_function *function = NULL;
+    farcall_value four = {FARCALL_I64, {.i64 = 4}}, result;
+    MUST(farcall_process_function(process, late.late, NULL, "long late(long)", &function));
+    MUST(farcall_function_call(function, &four, 1, &result));
+    CHECK(result.data.i64 == 8);
+    MUST(farcall_link_deinitialize(late.link));
+    MUST(farcall_link_deinitialize(first.link));
+    farcall_link *both[] = {late.link, first.link};
+    MUST(farcall_link_remove(both, 2));
+    FAILS(farcall_link_remove(both, 2), FARCALL_INVALID);
+    MUST(farcall_link_remove(NULL, 0));
+
+    /* A name that nobody defines. */
+    struct host other = {.symbols = symbols};
+    size_t size = 0;
+    char *bytes = read_file(late_object, &size);
+    MUST(farcall_link_create(process, "late", bytes, size, false, &other.link));
+    free(bytes);
+    const char *message = FAILS(farcall_link_place(other.link), FARCALL_SYMBOLS);
+    CHECK(strstr(message, "scale") != NULL);
+    /* A failure ends the link. */
+    FAILS(farcall_link_place(other.link), FARCALL_INVALID);
+    MUST(farcall_link_remove(&other.link, 1));
+    /* What is left goes with the process. */
+    begin_link(process, &first, late_object);
+    MUST(farcall_executor_close(executor));
+    FAILS(farcall_link_place(first.link), FARCALL_INVALID);
+}
+
 /* 4. Calls with signatures. */
 static void functions(void) {
     farcall_process *process = started();
@@ -1154,7 +1266,7 @@ static const struct {
 } PARTS[] = {
     {"versions", versions}, {"lives", lives},         {"confines", confines},     {"publishes", publishes},
     {"calls", calls},       {"pipelines", pipelines},
-    {"dylibs", dylibs},     {"functions", functions}, {"handlers", handlers}, {"regions", regions},
+    {"dylibs", dylibs},     {"links", links},         {"functions", functions}, {"handlers", handlers}, {"regions", regions},
     {"memories", memories}, {"forks", forks},         {"offers", offers},     {"threads", threads},
     {"closes", closes},     {"alone", alone},
 };

@@ -478,6 +478,42 @@ static void dylibs(void) {
         note(farcall_tracker_remove(TRACKER()));
 }
 
+static void on_definition(const farcall_link_definition *definition, void *context) {
+    (void)definition;
+    (void)context;
+}
+
+static void on_reference(const farcall_link_reference *reference, void *context) {
+    (void)reference;
+    (void)context;
+}
+
+static void links(void) {
+    farcall_link *made = NULL, **place = OUT(made);
+    size_t size;
+    const void *bytes = data(&size);
+    note(farcall_link_create(PROCESS(), text(), bytes, size, choose(2) == 0, place));
+    if (object_bytes != NULL && choose(2) == 0)
+        note(farcall_link_create(PROCESS(), text(), object_bytes, object_size, choose(2) == 0, place));
+    /* The steps in any order. */
+    for (unsigned steps = mode < 0 ? choose(12) : 8, at = 0; at < steps; at++) {
+        bool has = false, *has_place = OUT(has);
+        farcall_link *link = choose(8) == 0 ? (farcall_link *)choose_of(NULL, gone_dylib) : made;
+        switch (mode < 0 ? choose(8) : at) {
+        case 0: note(farcall_link_each_definition(link, choose(4) == 0 ? NULL : on_definition, NULL)); break;
+        case 1: note(farcall_link_each_reference(link, choose(4) == 0 ? NULL : on_reference, NULL)); break;
+        case 2: note(farcall_link_define(link, text(), number(), choose(2) == 0)); break;
+        case 3: note(farcall_link_place(link)); break;
+        case 4: note(farcall_link_locate(link, text(), number())); break;
+        case 5: note(farcall_link_finish(link, has_place)); break;
+        case 6: note(farcall_link_initialize(link, call_options())); break;
+        default: note(farcall_link_deinitialize(link)); break;
+        }
+    }
+    note(farcall_link_remove(choose(8) == 0 ? NULL : &made, choose(4) == 0 ? SIZE_MAX : choose(3) % 2));
+    note(farcall_link_remove(&made, 1));
+}
+
 static void handlers(void) {
     uint64_t tag = 0, *place = OUT(tag);
     note(farcall_process_register_handler(PROCESS(), choose(4) == 0 ? NULL : on_tag, NULL, place));
@@ -638,7 +674,7 @@ static void sessions(void) {
 }
 
 static void (*const ALL[])(void) = {executor_start, executor_life, process_life, process_calls, pipelines, functions, libraries,         programs, swaps,
-                                    dylibs,         handlers,      regions,      memories,      sessions,  clients,   errors_and_buffers};
+                                    dylibs,         links,         handlers,      regions,      memories,      sessions,  clients,   errors_and_buffers};
 #define GROUPS (sizeof ALL / sizeof *ALL)
 
 static void must(farcall_error *error) {

@@ -13,6 +13,8 @@
 // | FarcallMemoryManager | memory that both processes map | none; actions go ahead of the next call |
 // | FarcallMemoryAccess | loads and stores in that memory | one for each request with other memory |
 // | FarcallDylibManager | the executor's dylibs | one for each dylib of a look-up |
+// | FarcallObjectLayer | farcall's linker, in place of LLVM's | none; registration goes ahead of the next call |
+// | FarcallPlatform, linkByFarcall | initializers and exit handlers of its links | one for each link that has some |
 // | ExecutorFunction, function_at | a C function by its address | one for each call |
 // | FarcallPerfMap | a file that perf reads | none |
 //
@@ -31,7 +33,10 @@
 #include <farcall/llvm/function.hpp>
 #include <farcall/llvm/memory_access.hpp>
 #include <farcall/llvm/memory_manager.hpp>
+#include <farcall/llvm/object_layer.hpp>
+#include <farcall/llvm/object_link.hpp>
 #include <farcall/llvm/perf_map.hpp>
+#include <farcall/llvm/platform.hpp>
 #include <farcall/llvm/process_control.hpp>
 
 #endif

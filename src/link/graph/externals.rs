@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::interface::{External, Undefined};
 use super::link_graph::{Global, LinkGraph, Resolution, ThreadFunctions};
-use super::provided::{THREAD_FUNCTION_NAME, is_provided};
+use super::provided::{DSO_HANDLE_NAME, THREAD_FUNCTION_NAME, is_provided};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::arch::edge::Formula;
 use crate::error::Result;
@@ -84,6 +84,13 @@ impl LinkGraph {
         });
         self.thread_functions = Some(ThreadFunctions { global, address, descriptor });
         Ok(())
+    }
+
+    /// True when an object refers to `__dso_handle` and none defines it: the linker does, unless it is
+    /// [defined](Self::define_external) from outside.
+    #[must_use]
+    pub fn lacks_handle(&self) -> bool {
+        self.global(DSO_HANDLE_NAME).is_some_and(|one| one.resolution == Resolution::None)
     }
 
     /// The sections whose names are C identifiers, for which `__start_X` and `__stop_X` exist. With each name the stripe of all

@@ -18,7 +18,9 @@
 #include "llvm/ExecutionEngine/Orc/TaskDispatch.h"
 #include "llvm/Support/Error.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +68,13 @@ public:
     return EPC;
   }
 
+  // The executor is this process: for code that is trusted as this program is. Addresses of what FarcallObjectLayer links are pointers.
+  static llvm::Expected<std::unique_ptr<FarcallExecutorProcessControl>> CreateInProcess() {
+    auto Options = options();
+    Options.in_process = true;
+    return Create(Options);
+  }
+
   FarcallExecutorProcessControl(const FarcallExecutorProcessControl &) = delete;
   FarcallExecutorProcessControl &operator=(const FarcallExecutorProcessControl &) = delete;
   ~FarcallExecutorProcessControl() override { llvm::consumeError(disconnect()); }
@@ -74,6 +83,16 @@ public:
   // them.
   farcall_executor *getExecutor() const { return Executor; }
   farcall_process *getProcess() const { return Process; }
+
+  // The process of an executor of any class; null if it is none of farcall's.
+  static farcall_process *processOf(ExecutorProcessControl &EPC) {
+    auto Found = EPC.getBootstrapMap().find(ProcessKey);
+    if (Found == EPC.getBootstrapMap().end())
+      return nullptr;
+    farcall_process *Process = nullptr;
+    std::memcpy(&Process, Found->second.data(), std::min(Found->second.size(), sizeof Process));
+    return Process;
+  }
 
   // Returns what Work returns. Each call of linked code that Work makes on this thread has these options: a deadline, a cancel, or both.
   // Work makes it by any function of LLVM's, such as runAsMain, callSPSWrapper or LLJIT::initialize, or by an ExecutorFunction.
@@ -193,6 +212,10 @@ private:
     if (auto Err = takeError(farcall_process_each_value(Process, OnValue, &BootstrapMap)))
       return Err;
 
+    auto &Own = BootstrapMap[ProcessKey];
+    Own.resize(sizeof Process);
+    std::memcpy(Own.data(), &Process, sizeof Process);
+
     FarcallDylibManager::SymbolAddrs Dylibs;
     EPCGenericMemoryAccess::FuncAddrs Memory;
     if (auto Err = getBootstrapSymbols({
@@ -242,6 +265,9 @@ private:
     else
       Session->runJITDispatchHandler(std::move(Answer), llvm::orc::ExecutorAddr(Tag), std::move(ArgBytes));
   }
+
+  // Under this name the values of the executor have its process.
+  static constexpr const char *ProcessKey = "farcall process";
 
   farcall_executor *Executor;
   farcall_process *Process;
