@@ -320,7 +320,8 @@ fn the_examples_are_short_and_print_what_the_guide_says() {
                  double crash(void) { return *(volatile double *)8; }\n";
     std::fs::write(at.join("scale.c"), scale).expect("written");
     run(Command::new("gcc").args(["-O2", "-c", "scale.c"]).current_dir(&at));
-    let guide = std::fs::read_to_string(root().join("src/docs/guide/languages.md")).expect("the guide");
+    let guide =
+        std::fs::read_to_string(root().join("src/docs/guide/languages.md")).expect("the guide");
     for (language, compiler, standard) in [("c", "gcc", "-std=c11"), ("cpp", "g++", "-std=c++17")] {
         let source = root().join(format!("examples/executor.{language}"));
         let text = std::fs::read_to_string(&source).expect("the example");

@@ -56,7 +56,7 @@ fn the_guide_pins_the_version_of_cargo_c_that_is_tested() {
     let version = script.lines().find_map(|line| line.strip_prefix("cargo_c="));
     let line = format!("cargo install cargo-c --version {} --locked", version.expect("a version"));
     assert!(
-        read("src/docs/guide.md").lines().any(|it| it == line),
+        read("src/docs/guide/languages.md").lines().any(|it| it == line),
         "the guide has no line: {line}"
     );
 }

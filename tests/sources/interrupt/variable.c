@@ -20,12 +20,6 @@ static farcall_executor *executor;
 static farcall_function *spin;
 static atomic_int is_over;
 
-static farcall_function *function_of(farcall_library *library, const char *prototype) {
-    farcall_function *function = NULL;
-    MUST(farcall_library_function(library, NULL, NULL, prototype, &function));
-    return function;
-}
-
 /* The number that a function returns. A request that is still on its way ends a call or two. */
 static long number_of(farcall_function *function) {
     farcall_value result;
