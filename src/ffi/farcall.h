@@ -1244,11 +1244,11 @@ FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_snapshot_take(farcall_executor *executor,
     farcall_snapshot *FARCALL_NULLABLE *FARCALL_NONNULL snapshot);
 
-// Starts a copy, and waits until it is ready. It is an executor of its own, to be closed.
+// Starts a copy, or takes the copy made ahead, and waits until it is ready. It is an executor of its own, to be closed.
 //
 // copy must be writable.
-FARCALL_NODISCARD farcall_error *FARCALL_NULLABLE farcall_snapshot_spawn(
-    farcall_snapshot *snapshot,
+FARCALL_NODISCARD
+farcall_error *FARCALL_NULLABLE farcall_snapshot_spawn(farcall_snapshot *snapshot,
     farcall_executor *FARCALL_NULLABLE *FARCALL_NONNULL copy);
 
 // Frees a snapshot. Its copies live on. May be NULL: snapshot.
