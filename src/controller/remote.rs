@@ -71,7 +71,7 @@ pub(crate) struct Remote {
     ended: OnceLock<&'static str>,
     /// What forks copies of the executor, once the host has taken a snapshot.
     zygote: OnceLock<Arc<Zygote>>,
-    /// What has forked the executor, if that is a copy.
+    /// The zygote that has forked the executor, if the executor is a copy.
     parent: Option<Arc<Zygote>>,
     /// Locked while a snapshot is taken.
     freezes: Mutex<()>,

@@ -101,7 +101,7 @@ struct Naming {
     link: Link<Host>,
     graph: LinkGraph,
     next: Resolved<Host>,
-    /// What the object refers to, from the first question on.
+    /// The references of the object, from the first question on.
     references: Option<Vec<HostReference>>,
 }
 
@@ -171,7 +171,7 @@ impl HostLink {
         Ok(Self { session, step: Mutex::new(step) })
     }
 
-    /// What the object defines. Takes no name that [`define`](Self::define) has taken over.
+    /// The definitions of the object, without the names that [`define`](Self::define) has given to the host.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl HostLink {
         }
     }
 
-    /// What the object refers to. Call it when the definitions from elsewhere are defined.
+    /// The references of the object. Call it when the definitions from elsewhere are defined.
     ///
     /// # Errors
     ///

@@ -222,7 +222,7 @@ fn copy(
     }
 }
 
-/// The same for this copy, which ends if no answer comes, or another one.
+/// Waits for the answer for this copy. Without it, or with another answer, the copy ends.
 fn wait_for(
     asked: &Asked,
     socket: BorrowedFd<'_>,
@@ -258,7 +258,7 @@ fn answer(socket: BorrowedFd<'_>, deadline: Deadline) -> Result<Answer> {
     judge(message)
 }
 
-/// What a message of a zygote says.
+/// Reads an answer from a message of a zygote.
 fn judge(message: ControlMessage) -> Result<Answer> {
     match message {
         ControlMessage::Frozen => Ok(Answer::Frozen),
