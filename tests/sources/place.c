@@ -1,5 +1,6 @@
 // A program that shows where it runs: variables, thread-locals, handlers, initializers and finalizers.
 #include <stdint.h>
+#include <unistd.h>
 
 int64_t counter = 5;
 static __thread int64_t own = 7;
@@ -11,6 +12,8 @@ int64_t refuses(int64_t);
 
 __attribute__((constructor)) static void begin(void) { begun = 1; }
 __attribute__((destructor)) static void end(void) {
+    // Long enough for a host that does not wait.
+    usleep(2000);
     if (at_end) *at_end += 1;
 }
 

@@ -47,9 +47,19 @@ struct Serving {
 struct State {
     /// Threads that serve pipelines.
     threads: usize,
-    /// The controller has ended the session.
-    is_over: bool,
-    has_ended: bool,
+    phase: Phase,
+}
+
+/// How far the session's end has come.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    /// The controller waits for the threads, and then releases the memory.
+    Ending,
+    /// The controller waits no more: the last thread releases the memory.
+    Left,
+    Ended,
 }
 
 /// Starts an executor in this process.
@@ -137,13 +147,21 @@ impl DirectExecutor for InProcess {
 
     fn end(&self) -> Result<()> {
         let serving = &self.0;
-        serving.state.lock().is_over = true;
+        let mut state = serving.state.lock();
+        if state.phase == Phase::Ended {
+            return Ok(());
+        }
+        state.phase = Phase::Ending;
         let waits = |state: &mut State| state.threads > 0;
-        let state = serving.changed.wait_timeout_while(serving.state.lock(), END_TIMEOUT, waits);
+        let mut state = serving.changed.wait_timeout_while(state, END_TIMEOUT, waits);
         if state.threads > 0 {
+            state.phase = Phase::Left;
             return Err(Error::timeout(
                 "a submitted call goes on, and keeps the memory of linked code",
             ));
+        }
+        if std::mem::replace(&mut state.phase, Phase::Ended) == Phase::Ended {
+            return Ok(());
         }
         drop(state);
         serving.end()
@@ -151,25 +169,21 @@ impl DirectExecutor for InProcess {
 }
 
 impl Serving {
-    /// Runs the dealloc actions that are left, once.
+    /// Runs the dealloc actions that are left.
     fn end(&self) -> Result<()> {
-        let has_ended = std::mem::replace(&mut self.state.lock().has_ended, true);
-        if has_ended {
-            return Ok(());
-        }
         let call = || self.session.end();
         direct_calls::within(self.number, call)
             .inspect_err(|error| log::write(Level::Error, format_args!("{error}")))
     }
 }
 
-/// A thread that serves a pipeline. The last one behind the end of the session releases the memory.
+/// A thread that serves a pipeline. The last one releases the memory of a session that its controller has left.
 struct Thread(Arc<Serving>);
 
 impl Thread {
     fn new(serving: &Arc<Serving>) -> Result<Self> {
         let mut state = serving.state.lock();
-        if state.is_over {
+        if state.phase != Phase::Open {
             return Err(Error::disconnected("the session is over"));
         }
         state.threads += 1;
@@ -182,7 +196,10 @@ impl Drop for Thread {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.threads -= 1;
-        let is_last = state.threads == 0 && state.is_over;
+        let is_last = state.threads == 0 && state.phase == Phase::Left;
+        if is_last {
+            state.phase = Phase::Ended;
+        }
         drop(state);
         self.0.changed.notify_all();
         if is_last {
