@@ -47,7 +47,7 @@ use crate::error::{Error, ErrorKind};
 pub(crate) use bundle::Alike;
 pub(crate) use caller::Caller;
 pub(crate) use completion::{Arrived, Completion};
-pub(crate) use server::{Observer, Server};
+pub(crate) use server::{Handler, Server};
 
 /// Why a pipeline has ended, from the error that ended it: the error of each call that was under way.
 fn reason(error: &Error) -> Error {

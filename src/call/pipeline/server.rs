@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::deadline::Deadline;
-use crate::error::{Error, ErrorKind, NOT_BEGUN, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::transport::pipeline::{EMPTY_LINE, Inbound, Outbound, Received};
 use crate::transport::{Moment, Polling};
@@ -25,24 +25,34 @@ pub(crate) struct Server {
     backlog: VecDeque<Waiting>,
 }
 
-/// Follows which call runs. A trait and no closure, so that it is compiled into the loop of calls.
-pub(crate) trait Observer {
-    /// The call with this number begins, unless this is false. It ends in both cases.
-    fn begin(&self, sequence: u64) -> bool;
+/// Runs calls. A trait and no closure, so that it is compiled into the loop of calls.
+pub(crate) trait Handler {
+    type Answer: AsRef<[u8]>;
 
-    /// It has ended.
-    fn end(&self);
+    /// Runs the call with this number of the function `target`. `None` if its result is one word, which is then `word`. `Err` has the
+    /// words that are answered out of band.
+    fn run(
+        &self,
+        sequence: u64,
+        target: u64,
+        args: &[u8],
+        word: &mut u64,
+    ) -> Option<std::result::Result<Self::Answer, String>>;
 }
 
-/// Follows nothing.
-impl Observer for () {
-    #[inline(always)]
-    fn begin(&self, _: u64) -> bool {
-        true
-    }
+#[cfg(test)]
+impl<R: AsRef<[u8]>, F: Fn(u64, &[u8]) -> std::result::Result<R, String>> Handler for F {
+    type Answer = R;
 
-    #[inline(always)]
-    fn end(&self) {}
+    fn run(
+        &self,
+        _: u64,
+        target: u64,
+        args: &[u8],
+        _: &mut u64,
+    ) -> Option<std::result::Result<R, String>> {
+        Some(self(target, args))
+    }
 }
 
 /// A result that waits for room in the ring.
@@ -60,18 +70,13 @@ impl Server {
         Self { inbound, outbound, polling, backlog: VecDeque::new() }
     }
 
-    /// Runs calls with `handle` until the controller closes the pipeline. `handle` takes the function and its arguments, and
-    /// returns the result; its `Err` is answered out of band. Calls that were submitted before the close are run, even when
-    /// their results are not received any more.
+    /// Has `handler` run calls until the controller closes the pipeline. Calls that were submitted before the close are run, even
+    /// when their results are not received any more.
     ///
     /// # Errors
     ///
     /// When the controller broke the protocol.
-    pub(crate) fn serve<R: AsRef<[u8]>>(
-        mut self,
-        observer: &impl Observer,
-        handle: impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
-    ) -> Result<()> {
+    pub(crate) fn serve(mut self, handler: &impl Handler) -> Result<()> {
         let mut line = EMPTY_LINE;
         let mut long = Vec::new();
         loop {
@@ -89,13 +94,15 @@ impl Server {
                     }
                 };
             if kind == Record::Calls as u8 {
-                self.run_several(sequence, target, payload, observer, &handle)?;
+                self.run_several(sequence, target, payload, handler)?;
             } else if kind == Record::Call as u8 {
                 // The call may take long, and the next fence comes only behind it.
                 self.outbound.wake_seen();
-                match run(observer, sequence, || handle(target, payload)) {
-                    Ok(result) => self.answer(Record::Result, sequence, result.as_ref())?,
-                    Err(message) => self.fail(sequence, message)?,
+                let mut word = 0;
+                match handler.run(sequence, target, payload, &mut word) {
+                    None => self.answer(Record::Result, sequence, &word.to_le_bytes())?,
+                    Some(Ok(result)) => self.answer(Record::Result, sequence, result.as_ref())?,
+                    Some(Err(message)) => self.fail(sequence, message)?,
                 }
             } else {
                 let bytes = payload.len();
@@ -110,13 +117,12 @@ impl Server {
 
     /// Runs the calls of one record.
     #[inline(always)]
-    fn run_several<R: AsRef<[u8]>>(
+    fn run_several(
         &mut self,
         mut sequence: u64,
         target: u64,
         payload: &mut [u8],
-        observer: &impl Observer,
-        handle: &impl Fn(u64, &[u8]) -> std::result::Result<R, String>,
+        handler: &impl Handler,
     ) -> Result<()> {
         let bytes = payload.len();
         let Some(CallsHead { target, shared, row }) = CallsHead::unpack(target, bytes) else {
@@ -137,15 +143,17 @@ impl Server {
             // The call may take long, and the next fence comes only behind it.
             self.outbound.wake_seen();
             let is_last = end == bytes;
-            match run(observer, sequence, || handle(target, args)) {
-                Ok(result) => {
-                    let result = result.as_ref();
-                    match result.try_into() {
-                        Ok(word) if are_several => self.answer_word(sequence, word, is_last)?,
-                        _ => self.answer(Record::Result, sequence, result)?,
-                    }
-                }
-                Err(message) => self.fail(sequence, message)?,
+            let mut word = 0;
+            let result = match handler.run(sequence, target, args, &mut word) {
+                None => Ok(word.to_le_bytes()),
+                Some(Ok(result)) => result.as_ref().try_into().map_err(|_| Ok(result)),
+                Some(Err(message)) => Err(Err(message)),
+            };
+            match result {
+                Ok(word) if are_several => self.answer_word(sequence, word, is_last)?,
+                Ok(word) => self.answer(Record::Result, sequence, &word)?,
+                Err(Ok(result)) => self.answer(Record::Result, sequence, result.as_ref())?,
+                Err(Err(message)) => self.fail(sequence, message)?,
             }
             sequence = next_sequence(sequence);
             start += row;
@@ -237,17 +245,4 @@ impl Server {
         });
         Ok(())
     }
-}
-
-/// Runs the call with this number, if the observer lets it begin.
-#[inline(always)]
-fn run<R>(
-    observer: &impl Observer,
-    sequence: u64,
-    call: impl FnOnce() -> std::result::Result<R, String>,
-) -> std::result::Result<R, String> {
-    let begins = observer.begin(sequence);
-    let outcome = if begins { call() } else { Err(NOT_BEGUN.to_owned()) };
-    observer.end();
-    outcome
 }

@@ -102,7 +102,7 @@ fn session(planted: Planted, dies: bool, outcomes: &Arc<OutcomeCounters>) {
         Planted::NoWake => answer_silently(theirs),
         Planted::NoWord => std::mem::forget(theirs),
         Planted::Nothing => {
-            Server::new(theirs).serve(&(), |_, args| Ok(args.to_vec())).expect("no violation");
+            Server::new(theirs).serve(&|_, args: &[u8]| Ok(args.to_vec())).expect("no violation");
         }
     });
     let mut threads: Vec<_> = (0..THREADS)

@@ -70,7 +70,7 @@ fn serve(position: u64, last: u64) -> Served {
             other => Err(format!("nobody is called {other}")),
         }
     };
-    let server = thread::spawn(move || Server::new(theirs).serve(&(), handle));
+    let server = thread::spawn(move || Server::new(theirs).serve(&handle));
     Served { caller, server, ran }
 }
 

@@ -11,7 +11,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::ExecutorAddr;
 use crate::call::contract::Remote;
-use crate::call::direct::Other;
 use crate::error::{Error, Result, panicked};
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::{enter, typed};
@@ -70,19 +69,25 @@ pub(crate) fn call(
     result
 }
 
-/// Makes a typed call of a controller in this process that takes a word in each register. True if it has a result, which is `word`.
-/// Otherwise `other` says why it was unwound; without that it was not made.
+/// As [`call`]. `None` if it was a typed call with one word as its result, which is then `word`. The word does not travel in a buffer:
+/// its reader would wait until the store of each half has left the processor's store buffer.
 #[inline(always)]
-pub(crate) fn call_here(message: &[u8], word: &mut u64, other: &mut Other) -> bool {
-    let generation = fork::generation();
-    let Some(result) = typed::call_word(message) else { return false };
-    let why = result.map(|result| *word = result).err();
-    if fork::generation() != generation {
-        end_child(why);
+pub(crate) fn call_for_word(
+    target: u64,
+    args: &[u8],
+    word: &mut u64,
+) -> Option<std::result::Result<WrapperFunctionBuffer, String>> {
+    if target == typed::address() {
+        let generation = fork::generation();
+        if let Some(result) = typed::call_word(args) {
+            let why = result.map(|result| *word = result).err();
+            if fork::generation() != generation {
+                end_child(why);
+            }
+            return why.map(Err);
+        }
     }
-    let Some(why) = why else { return true };
-    *other = Some(Err(why));
-    false
+    Some(call(target, Payload::Own(args)))
 }
 
 /// Ends a forked child, in which the function of a call has returned: the call, and the way to its caller, are the parent's. Writes

@@ -6,8 +6,8 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
-use super::standby;
-use super::{acceptor_thread, connected};
+use super::pipeline_calls::PipelineCalls;
+use super::{acceptor_thread, connected, standby};
 use crate::call::contract::{
     FEATURES, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup, VERSION,
 };
@@ -15,8 +15,7 @@ use crate::call::direct::{DirectController, DirectExecutor, Other, Started};
 use crate::error::{Error, Result};
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::unwind_boundary::direct_calls;
-use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
-use crate::executor::entry::{typed, wrapper};
+use crate::executor::entry::wrapper;
 use crate::executor::log::{self, Level};
 use crate::executor::services::{names_offered, process_info};
 use crate::executor::tls::{own_thread, static_reserve};
@@ -24,7 +23,6 @@ use crate::limits::{END_TIMEOUT, PAGE_BYTES};
 use crate::sync::{Condvar, Mutex};
 use crate::sys::memory::map::Reservation;
 use crate::sys::process::thread::SignalMask;
-use crate::transport::Payload;
 use crate::wire::hello::Hello;
 
 /// The executor, for its controller.
@@ -105,13 +103,8 @@ impl DirectExecutor for InProcess {
     fn call(&self, function: u64, args: &[u8], word: &mut u64, other: &mut Other) -> bool {
         static_reserve::catch_up();
         direct_calls::within(self.0.number, || {
-            if function == typed::address() && wrapper::call_here(args, word, other) {
-                return true;
-            }
-            if other.is_none() {
-                let called = wrapper::call(function, Payload::Own(args));
-                *other = Some(called.map(|buffer| buffer.as_ref().to_vec()));
-            }
+            let Some(called) = wrapper::call_for_word(function, args, word) else { return true };
+            *other = Some(called.map(|buffer| buffer.as_ref().to_vec()));
             false
         })
     }
@@ -132,15 +125,11 @@ impl DirectExecutor for InProcess {
             standby::prepare_thread();
             let serving = Arc::clone(&thread.0);
             serving.mask.set();
-            let served = ServedCalls::of_pipeline();
-            let handle = |function, args: &[u8]| {
-                let call = || wrapper::call(function, Payload::Own(args));
-                direct_calls::within(serving.number, call)
-            };
+            let calls = PipelineCalls::new(Some(serving.number));
             // The controller learns of its end from the pipeline.
-            let _ = served.serve(|| standby::serve_pipeline(&segment, &served, handle));
+            let _ = calls.served().serve(|| calls.serve(&segment));
             // The end of the session waits for the thread's, behind which nothing of it is left.
-            drop((segment, served));
+            drop((segment, calls));
             drop(thread);
         })
     }

@@ -5,6 +5,7 @@ pub(crate) mod child;
 pub(crate) mod connected;
 pub(crate) mod embedded;
 pub(crate) mod in_process;
+mod pipeline_calls;
 pub(crate) mod polled;
 mod standby;
 pub(crate) mod with_session;

@@ -10,21 +10,17 @@
 
 use std::sync::Arc;
 
+use super::pipeline_calls::PipelineCalls;
 use crate::call::Lanes;
-use crate::call::pipeline::Server;
 use crate::error::Result;
 use crate::executor::context::acceptor::{Acceptor, Kind, Work};
 use crate::executor::context::instance::Instance;
-use crate::executor::entry::buffer::WrapperFunctionBuffer;
-use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
-use crate::executor::entry::wrapper;
 use crate::executor::tls::{own_thread, static_reserve};
-use crate::shm::{Holder, Segment};
+use crate::shm::Holder;
 use crate::sys::process::thread::SignalMask;
 use crate::sys::process::trap;
-use crate::transport::{End, Lane, Lifeline, Payload, Side, pipeline};
+use crate::transport::{Lane, Side};
 use crate::wire::layout::{HOLDER_WORD, HOLDER_WORDS};
-use crate::wire::pipeline::HOLDER_WORD as PIPELINE_HOLDER_WORD;
 
 /// The stack of a serving thread: the system's default for main threads.
 pub(super) const STACK_BYTES: usize = 8 << 20;
@@ -75,38 +71,16 @@ fn serve(session: &Arc<Instance>, acceptor: &Acceptor, work: Work) {
     match work.kind {
         Kind::Lane(segment) => match session.lanes().add(Lane::new(&segment, Side::Executor)) {
             Ok(end) => {
-                let _holder = hold(&segment, HOLDER_WORD);
+                let _holder =
+                    Holder::acquire(segment.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS)).ok();
                 let _ = session.serve(work.number, end, |end| end.send_setup(&[]));
             }
             Err(error) => acceptor.refuse(work.number, &error),
         },
         Kind::Pipeline(segment) => {
-            let served = ServedCalls::of_pipeline();
-            let handle = |target, args: &[u8]| wrapper::call(target, Payload::Own(args));
-            let serve = || serve_pipeline(&segment, &served, handle);
-            let _ = acceptor.interrupts.while_serving(work.number, &served, serve);
+            let calls = PipelineCalls::new(None);
+            let serve = || calls.serve(&segment);
+            let _ = acceptor.interrupts.while_serving(work.number, calls.served(), serve);
         }
     }
-}
-
-/// Serves a pipeline on the calling thread until the controller closes it. `handle` runs the function at an address.
-///
-/// # Errors
-///
-/// When the controller broke the protocol.
-pub(super) fn serve_pipeline(
-    segment: &Arc<Segment>,
-    served: &ServedCalls,
-    handle: impl Fn(u64, &[u8]) -> std::result::Result<WrapperFunctionBuffer, String>,
-) -> Result<()> {
-    let _holder = hold(segment, PIPELINE_HOLDER_WORD);
-    let lifeline = Lifeline::new(End::new());
-    let server = Server::new(pipeline::end(segment, Side::Executor, &lifeline, 0));
-    server.serve(served, handle)
-}
-
-/// Takes the robust lock that tells the controller of this thread's end. If the system refuses, the controller
-/// notices only the process's end.
-fn hold(segment: &Arc<Segment>, word: usize) -> Option<Holder> {
-    Holder::acquire(segment.view(word..word + HOLDER_WORDS)).ok()
 }

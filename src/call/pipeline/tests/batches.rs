@@ -49,7 +49,7 @@ fn a_result_of_a_record_comes_before_the_next_call_returns() {
     let seen = Arc::new(AtomicU64::new(0));
     let taken = Arc::clone(&seen);
     let server = thread::spawn(move || {
-        Server::new(theirs).serve(&(), |_, args| {
+        Server::new(theirs).serve(&|_, args: &[u8]| {
             let begun = Instant::now();
             while taken.load(Ordering::Acquire) < number(args) {
                 assert!(begun.elapsed() < Duration::from_secs(20), "a result is held back");

@@ -117,7 +117,7 @@ fn calls_that_are_no_whole_number_are_a_violation() {
         let mut ring = crate::ring::Producer::new(cells, RING_LINES, 0);
         ring.push(kind, payload).expect("room");
         ring.close();
-        let served = server.serve(&(), |_, args| Ok::<_, String>(args.to_vec()));
+        let served = server.serve(&|_, args: &[u8]| Ok::<_, String>(args.to_vec()));
         let is_whole = payload.len() == 16;
         assert_eq!(served.is_ok(), is_whole, "{payload:?}: {served:?}");
         assert!(served.err().is_none_or(|error| error.kind() == ErrorKind::Violation));

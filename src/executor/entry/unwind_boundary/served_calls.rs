@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::cxx_exceptions::Exceptions;
 use super::skips::Skips;
-use crate::call::pipeline::Observer;
 use crate::call::{Counters, WantedCalls};
-use crate::error::Result;
+use crate::error::{NOT_BEGUN, Result};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::asymmetric_fence::heavy_fence;
 
@@ -128,6 +127,22 @@ impl ServedCalls {
         self.calls.end(outer, await_signals);
     }
 
+    /// Runs the call of a pipeline with this number. If it is cancelled, the outcome says that it has not begun.
+    #[inline(always)]
+    pub(crate) fn run_in_pipeline<R>(
+        &self,
+        sequence: u64,
+        run: impl FnOnce() -> Option<std::result::Result<R, String>>,
+    ) -> Option<std::result::Result<R, String>> {
+        self.calls.set_running(Some(sequence));
+        self.calls.begin(0, await_signals);
+        let is_cancelled = self.skips.as_ref().is_some_and(|skips| skips.has(sequence));
+        let outcome = if is_cancelled { Some(Err(NOT_BEGUN.to_owned())) } else { run() };
+        self.calls.set_running(None);
+        self.calls.end(0, await_signals);
+        outcome
+    }
+
     /// Which of the calls are to end.
     #[inline]
     pub(crate) fn calls(&self) -> &WantedCalls {
@@ -190,21 +205,6 @@ impl ServedCalls {
     /// The word with the place of this thread's return stub.
     pub(crate) fn stub(&self) -> &AtomicU64 {
         &self.stub
-    }
-}
-
-impl Observer for ServedCalls {
-    #[inline(always)]
-    fn begin(&self, sequence: u64) -> bool {
-        self.calls.set_running(Some(sequence));
-        self.calls.begin(0, await_signals);
-        !self.skips.as_ref().is_some_and(|skips| skips.has(sequence))
-    }
-
-    #[inline(always)]
-    fn end(&self) {
-        self.calls.set_running(None);
-        self.calls.end(0, await_signals);
     }
 }
 
