@@ -15,6 +15,9 @@ pub(crate) static BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// Determines the components and their size. Further calls change nothing.
 pub(crate) fn prepare() {
+    if BYTES.load(Ordering::Acquire) != 0 {
+        return;
+    }
     let (mask, bytes) = cpu::extended_state();
     MASK.store(mask, Ordering::Release);
     BYTES.store(bytes, Ordering::Release);
