@@ -53,6 +53,11 @@ pub const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// log in to the controller's machine meanwhile.
 pub const LISTEN_TIMEOUT: Duration = Duration::from_secs(600);
 
+/// Start zygotes of one host: one for each program, with its arguments and environment. Each is an idle process.
+pub const START_ZYGOTES_MAX: usize = 4;
+/// How long a start waits for an answer of a start zygote. Then the zygote is ended, and the program is started anew.
+pub const START_ZYGOTE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The time in which an executor must end after its session, before it is killed.
 pub const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the kernel may write the core of an executor that has crashed, before the controller kills it.

@@ -1,5 +1,7 @@
 //! The start of an executor.
 
+mod layout;
+
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -11,7 +13,7 @@ use super::memory::executor_memory::{ExecutorMemory, FIRST, SlabBytes};
 use super::memory::slab::Slab;
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words::PROGRAM_VARIABLE;
-use super::process::supervisor::Supervisor;
+use super::process::supervisor::{Keeper, Program, Supervisor};
 use super::published::{Publication, Publish};
 use super::remote::{Remote, Starting, Timeouts};
 use super::restart_policy::RestartPolicy;
@@ -21,6 +23,7 @@ use crate::call::direct;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::START_TIMEOUT;
+use crate::sync::Mutex;
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::io::socket;
 use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
@@ -68,6 +71,10 @@ pub struct ExecutorBuilder {
     confinement: Confinement,
     publish: Option<Arc<Publish>>,
     is_debuggable: bool,
+    /// Whether executors may share the layout of their libraries, if the host has said so.
+    shares_layout: Option<bool>,
+    /// Keeps the start zygotes.
+    keeper: Arc<Mutex<Option<Keeper>>>,
     /// When processes are started after deaths; `None` for never.
     restart: Option<RestartPolicy>,
     /// The number of processes; `None` for 1.
@@ -337,8 +344,12 @@ impl ExecutorBuilder {
         let argument = format!("{EXECUTOR_ARGUMENT}{at},{parent}{debuggable}{confine}{tail}");
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let env = self.environment()?;
-        self.meet(program.clone(), ours, |opener| {
-            Supervisor::start(program, args, env, theirs, at, others, opener)
+        let shares_layout = self.shares_layout();
+        let started = Program { path: program.clone(), args, env, at, others, shares_layout };
+        self.meet(program, ours, |opener| {
+            let supervisor = Supervisor::start(started, theirs, opener)?;
+            self.keep_zygotes(&supervisor);
+            Ok(supervisor)
         })
     }
 

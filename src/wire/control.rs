@@ -127,6 +127,9 @@ control_messages! {
     /// Collect the copy with this number, whose end the controller has seen.
     b'e' => Collect { pid: u64 }, from Controller, files 0, needs Snapshots;
 
+    /// Fork an executor, which gets this control socket, the standard streams, and the working directory.
+    b'h' => Start, from Controller, files 5;
+
     /// End `calls` calls on the lane or pipeline with this number, from the call `call` on. A call that has not begun does not begin.
     /// With 0 for `call`, end the calls that run, up to the call `calls`. Look at a call that runs for that long, in nanoseconds.
     b'b' => Interrupt { number: u64, call: u64, calls: u64, grace_ns: u64 }, from Controller, files 0, needs Interrupts;
@@ -149,9 +152,9 @@ control_messages! {
     b'y' => NotFrozen { why: String }, from Zygote, files 0;
     /// The executor could not become a zygote, and ends.
     b'd' => Lost { why: String }, from Zygote, files 0;
-    /// The number of the copy that was forked.
+    /// The number of the copy or executor that was forked.
     b'i' => Forked { pid: u64 }, from Zygote, files 0;
-    /// No copy was forked.
+    /// None was forked.
     b'u' => NotForked { why: String }, from Zygote, files 0;
 }
 
@@ -169,6 +172,7 @@ macro_rules! from_controller {
             | $crate::wire::control::ControlMessage::Freeze { .. }
             | $crate::wire::control::ControlMessage::Fork { .. }
             | $crate::wire::control::ControlMessage::Collect { .. }
+            | $crate::wire::control::ControlMessage::Start { .. }
             | $crate::wire::control::ControlMessage::Interrupt { .. }
     };
 }

@@ -45,6 +45,9 @@ pub(crate) const CLOSE_OTHERS: &str = ",close";
 pub(crate) const DEBUGGABLE: &str = ",debuggable";
 /// In front of that end: how the executor has to confine itself.
 pub(crate) const CONFINE: &str = ",confine=";
+/// The very end of that argument where the executor has to part a start zygote from itself. Its socket is the descriptor behind the
+/// control socket's.
+pub(crate) const START_ZYGOTE: &str = ",zygote";
 
 /// The names of two numbers: the executor's version, and the bits of its features.
 pub(crate) const VERSION: &str = "farcall_version";

@@ -230,6 +230,7 @@ impl Acceptor {
                 ControlMessage::Begin { .. }
                 | ControlMessage::Fork
                 | ControlMessage::Collect { .. }
+                | ControlMessage::Start
                 | from_executor!()
                 | from_zygote!() => {
                     return Err(message.misplaced("an executor that serves already"));

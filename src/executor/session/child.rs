@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::zygote::{self, Copied, ENDING_INTERVAL, ENDING_LOOKS};
-use super::{connected, standby};
+use super::{connected, standby, start_zygote};
 use crate::Prot;
 use crate::call::contract::{
     CLOSE_OTHERS, CONFINE, DEBUGGABLE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, FEATURES,
-    NEAR_SLAB, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup, VERSION,
+    NEAR_SLAB, Placement, START_ZYGOTE, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup, VERSION,
 };
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
@@ -282,6 +282,10 @@ fn status(outcome: Result<()>) -> i32 {
 }
 
 fn serve(asked: &str) -> Result<()> {
+    let (asked, has_zygote) = match asked.strip_suffix(START_ZYGOTE) {
+        Some(asked) => (asked, true),
+        None => (asked, false),
+    };
     let (asked, closes) = match asked.strip_suffix(CLOSE_OTHERS) {
         Some(asked) => (asked, true),
         None => (asked, false),
@@ -307,7 +311,11 @@ fn serve(asked: &str) -> Result<()> {
         // This process has the descriptors of its parent, and so those that a service manager has opened.
         take_over_service(parent);
     }
-    serve_over(child::adopt(fd)?, parent, &confinement, is_debuggable)
+    let mut socket = child::adopt(fd)?;
+    if has_zygote {
+        socket = start_zygote::part(child::adopt(fd.saturating_add(1))?, socket, parent)?;
+    }
+    serve_over(socket, parent, &confinement, is_debuggable)
 }
 
 /// Serves the controller, the process `parent`, over its socket.
@@ -521,6 +529,7 @@ fn receive_begin(socket: BorrowedFd<'_>) -> Result<(Hello, Vec<OwnedFd>)> {
         | ControlMessage::Freeze
         | ControlMessage::Fork
         | ControlMessage::Collect { .. }
+        | ControlMessage::Start
         | ControlMessage::Interrupt { .. }
         | from_executor!()
         | from_zygote!() => {

@@ -8,5 +8,6 @@ pub(crate) mod in_process;
 mod pipeline_calls;
 pub(crate) mod polled;
 mod standby;
+mod start_zygote;
 pub(crate) mod with_session;
 mod zygote;

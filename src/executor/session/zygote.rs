@@ -130,6 +130,7 @@ fn receive(socket: BorrowedFd<'_>) -> Result<Option<Request>> {
         | ControlMessage::Slab { .. }
         | ControlMessage::Region { .. }
         | ControlMessage::Freeze
+        | ControlMessage::Start
         | ControlMessage::Interrupt { .. }
         | from_executor!()
         | from_zygote!() => Err(message.misplaced("a zygote")),

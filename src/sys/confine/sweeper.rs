@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 use super::landlock;
 use crate::error::{Error, Result};
 use crate::sys::process::child::pidfd;
+use crate::sys::process::fork;
 
 /// Puts this process, which has one thread, into the outer domain, and starts the sweeper there. Returns its number; `None` where the
 /// kernel has no domains for signals.
@@ -39,14 +40,9 @@ pub(super) fn start(controller: Pid) -> Result<Option<i32>> {
     if kill(controller, None) != Err(Errno::EPERM) {
         return Ok(None);
     }
-    // As a fork, but of the controller's.
-    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
-    let nothing = std::ptr::null_mut::<libc::c_void>();
-    // SAFETY: without a stack this is a fork, and the calling thread is the only one.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, nothing, nothing, nothing, nothing) };
-    match Errno::result(pid).map_err(during)? {
-        0 => sweep(own.as_fd(), its.as_fd()),
-        pid => Ok(i32::try_from(pid).ok()),
+    match fork::sibling(None)? {
+        None => sweep(own.as_fd(), its.as_fd()),
+        Some(pid) => Ok(Some(pid.as_raw())),
     }
 }
 

@@ -1,6 +1,8 @@
 //! Child processes: started without a copy of this one, surely ended, and their end observed without races.
 
 pub(crate) mod broken_pipe;
+pub(crate) mod inherited;
+mod kept;
 pub(crate) mod uncollected;
 #[cfg(feature = "named-segment")]
 mod watched;
@@ -23,6 +25,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
+use self::kept::{Kept, kept};
 use super::dying::{self, Ended};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -58,8 +61,8 @@ pub(crate) trait Parent: std::fmt::Debug + Send + Sync {
 }
 
 impl Child {
-    /// Starts `program`, which gets `socket` as its descriptor `at`. With [`Others::Closed`] its only other descriptors are the
-    /// standard streams.
+    /// Starts `program`, which gets `sockets` as its descriptors from `at` on. With [`Others::Closed`] its only other descriptors are
+    /// the standard streams.
     ///
     /// # Errors
     ///
@@ -68,17 +71,26 @@ impl Child {
         program: &Path,
         args: &[CString],
         env: &[CString],
-        socket: BorrowedFd<'_>,
+        sockets: &[BorrowedFd<'_>],
         at: i32,
         others: Others,
     ) -> Result<Child> {
         let during = |errno: Errno| Error::os(format!("starting {}", program.display()), errno);
         let path = c_string(program.as_os_str())?;
         let mut actions = FileActions::new().map_err(during)?;
-        // This also clears close-on-exec, even if the number stays the same.
-        actions.duplicate(socket, at).map_err(during)?;
+        let end = at.saturating_add(i32::try_from(sockets.len()).unwrap_or(i32::MAX));
+        // None of several may have a number that another one gets.
+        let several = if sockets.len() > 1 { sockets } else { &[] };
+        let moved: nix::Result<Vec<OwnedFd>> =
+            several.iter().map(|socket| above(*socket, end)).collect();
+        let moved = moved.map_err(during)?;
+        let sockets = moved.iter().map(AsFd::as_fd).chain(sockets[several.len()..].iter().copied());
+        for (at, socket) in (at..).zip(sockets) {
+            // This also clears close-on-exec, even if the number stays the same.
+            actions.duplicate(socket, at).map_err(during)?;
+        }
         if others == Others::Closed {
-            actions.close_from(at + 1).map_err(during)?;
+            actions.close_from(end).map_err(during)?;
         }
         match spawn(&path, &actions, args, env).map(|pid| (pid, pidfd(pid))) {
             Ok((pid, Ok(pidfd))) => Ok(Child {
@@ -117,6 +129,26 @@ impl Child {
                 Err(policy::named(Error::os("watching a forked child", errno), "pidfd_open"))
             }
         }
+    }
+
+    /// A child that another one has started in this process's name, and that has said its number.
+    ///
+    /// # Errors
+    ///
+    /// When this process has no such child, or not any more. When the system refuses.
+    pub(crate) fn announced(number: u64) -> Result<Child> {
+        let pid = i32::try_from(number).ok().filter(|pid| *pid > 0);
+        let named = pid.ok_or(Errno::ESRCH).and_then(|pid| {
+            let pidfd =
+                pidfd(Pid::from_raw(pid)).inspect_err(|_| end_unnamed(Pid::from_raw(pid)))?;
+            // Checked after the descriptor was bound: if the number is another process's now, that is this one's child as well.
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+            waitid(Id::PIDFd(pidfd.as_fd()), flags)?;
+            Ok(Child { pid, pidfd: Arc::new(Identified::new(pidfd)), parent: None })
+        });
+        named.map_err(|errno| {
+            policy::named(Error::os(format!("watching process {number}"), errno), "pidfd_open")
+        })
     }
 
     /// The process with this number, a child of the process `parent_pid`, which collects it.
@@ -336,6 +368,14 @@ pub(crate) unsafe fn close_from(first: i32) -> Result<()> {
     Errno::result(closed).map(drop).map_err(during)
 }
 
+/// The same file under a number that is not below `first`, and closes on exec.
+fn above(file: BorrowedFd<'_>, first: i32) -> nix::Result<OwnedFd> {
+    // SAFETY: the call takes numbers, of which the first is open.
+    let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first) };
+    // SAFETY: the kernel has just returned this descriptor.
+    Errno::result(moved).map(|moved| unsafe { OwnedFd::from_raw_fd(moved) })
+}
+
 /// A descriptor that names a process: this one, its parent, or a child that was just started. Even if the child was collected
 /// already, its number is not used again so soon.
 pub(crate) fn pidfd(child: Pid) -> nix::Result<OwnedFd> {
@@ -487,53 +527,6 @@ impl Awaiter {
         dying.unwrap_or(Ended::Unknown)
     }
 }
-
-/// The kernel's record of a process that has ended.
-enum Kept {
-    Status(Ended),
-    /// The process has not been collected.
-    NotYet,
-    /// It was collected, perhaps just behind the kernel's check.
-    Gone,
-    Nothing,
-}
-
-fn kept(pidfd: BorrowedFd<'_>) -> Kept {
-    let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the kernel reads and fills the record, whose size is part of the request's number.
-    let asked = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
-    match Errno::result(asked) {
-        Ok(_) if info.mask & PIDFD_INFO_EXIT != 0 => {
-            Kept::Status(match libc::WIFSIGNALED(info.exit_code) {
-                true => Ended::Killed(libc::WTERMSIG(info.exit_code)),
-                false => Ended::Exited(libc::WEXITSTATUS(info.exit_code)),
-            })
-        }
-        Ok(_) => Kept::NotYet,
-        Err(Errno::ESRCH) => Kept::Gone,
-        Err(_) => Kept::Nothing,
-    }
-}
-
-/// The first version of the kernel's `struct pidfd_info`, whose size is part of the request's number.
-#[repr(C)]
-#[derive(Debug, Default)]
-struct PidfdInfo {
-    /// The fields asked for; on return, the fields filled in.
-    mask: u64,
-    cgroup: u64,
-    /// Process, thread group, parent, and four users and groups each.
-    numbers: [u32; 11],
-    /// As `waitpid` gives it.
-    exit_code: i32,
-}
-
-const PIDFD_INFO_EXIT: u64 = 1 << 3;
-/// `_IOWR(0xff, 11, struct pidfd_info)`.
-const PIDFD_GET_INFO: libc::Ioctl =
-    (3 << 30) | ((size_of::<PidfdInfo>() as libc::Ioctl) << 16) | (0xff << 8) | 11;
-
-const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
 /// `text` with a NUL byte at its end.
 ///

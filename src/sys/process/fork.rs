@@ -22,6 +22,60 @@ pub(crate) fn alone() -> Result<Option<Pid>> {
     Ok((number != 0).then(|| Pid::from_raw(number)))
 }
 
+/// The addresses that the C library has told the kernel of the calling thread. After a fork by other code they are told anew.
+#[derive(Debug)]
+pub(crate) struct ThreadRecord {
+    /// Where the library has the thread's number.
+    number: *mut libc::pid_t,
+    /// Its list of robust locks, which is empty.
+    robust: u64,
+}
+
+impl ThreadRecord {
+    /// The record of the calling thread; `None` where the kernel does not tell it, or the library has no number there.
+    pub(crate) fn of_thread() -> Option<Self> {
+        let mut number = std::ptr::null_mut::<libc::pid_t>();
+        // SAFETY: the kernel stores an address in the variable.
+        let asked = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut number) };
+        let robust = super::thread::robust_list(0).ok().flatten().filter(|head| *head != 0)?;
+        if asked != 0 || number.is_null() {
+            return None;
+        }
+        // SAFETY: the library has given the kernel this address to store to when the thread ends, so it can be read until then.
+        let is_number = unsafe { number.read() } == super::thread::number();
+        is_number.then_some(Self { number, robust })
+    }
+}
+
+/// Forks this process, whose only thread is the calling one, as another child of its parent. Handlers of fork do not run. Returns the
+/// child's number, and `None` in the child. Without a record the child must not use locks or threads of the C library.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn sibling(record: Option<&ThreadRecord>) -> Result<Option<Pid>> {
+    let nothing = std::ptr::null_mut::<libc::pid_t>();
+    let told = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID;
+    let (told, number) = record.map_or((0, nothing), |record| (told, record.number));
+    let flags = libc::CLONE_PARENT | libc::SIGCHLD | told;
+    // The order of the last two differs between machines.
+    #[cfg(target_arch = "x86_64")]
+    let last = [number, nothing];
+    #[cfg(not(target_arch = "x86_64"))]
+    let last = [nothing, number];
+    // SAFETY: without a stack this is a fork, and the calling thread is the only one. The number's address is the C library's.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, nothing, nothing, last[0], last[1]) };
+    let pid = Errno::result(pid).map_err(|errno| Error::os("forking", errno))?;
+    if let (0, Some(record)) = (pid, record) {
+        // SAFETY: the same thread had this list before the fork.
+        unsafe { libc::syscall(libc::SYS_set_robust_list, record.robust, ROBUST_BYTES) };
+    }
+    Ok(i32::try_from(pid).ok().filter(|pid| *pid != 0).map(Pid::from_raw))
+}
+
+/// Bytes of the kernel's `struct robust_list_head`: three words.
+const ROBUST_BYTES: usize = 24;
+
 /// Takes two things from a forked child, as `exec` would: handlers of signals, and descriptors that close on exec, apart from `kept`.
 /// Without `/proc` these stay open.
 ///

@@ -54,6 +54,7 @@ fn letters_and_names_stay_as_they_are() {
         ('f', "Freeze", 1, 1),
         ('k', "Fork", 1, 2),
         ('e', "Collect", 9, 0),
+        ('h', "Start", 1, 5),
         ('b', "Interrupt", 33, 0),
         ('r', "RequestLane", 1, 0),
         ('x', "Refused", 9, 0),

@@ -1,8 +1,6 @@
 //! The supervisor: starts an executor, observes its end, and wakes the threads that wait for it.
 
-use std::ffi::CString;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,12 +12,18 @@ use crate::error::{Error, Result};
 use crate::limits::{CORE_TIMEOUT, END_TIMEOUT};
 use crate::origin::Origin;
 use crate::sys::io::identified::Identified;
-use crate::sys::process::child::{Child, Others};
+use crate::sys::process::child::Child;
 use crate::sys::process::dying;
 use crate::sys::process::dying::Ended;
 
 mod life;
+mod program;
+mod start_zygote;
+mod start_zygotes;
+mod supervised;
 mod supervision;
+
+pub(crate) use self::program::Program;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end, for at most twice [`END_TIMEOUT`].
 #[derive(Debug)]
@@ -62,17 +66,13 @@ impl Supervisor {
     ///
     /// When the threads that supervise cannot be started.
     pub(crate) fn start(
-        program: PathBuf,
-        args: Vec<CString>,
-        env: Vec<CString>,
+        program: Program,
         socket: OwnedFd,
-        at: i32,
-        others: Others,
         opener: Arc<LaneOpener>,
     ) -> Result<Self> {
         let socket = Identified::new(socket);
         Self::with(&Arc::clone(&opener), |supervision, life| {
-            supervision.begin(Start { program, args, env, socket, at, others, life, opener });
+            supervision.begin(Start { program, socket, life, opener });
         })
     }
 
@@ -114,6 +114,27 @@ impl Supervisor {
 
     pub(crate) fn process(&self) -> &Process {
         &self.process
+    }
+
+    /// What keeps the threads that supervise, and with them the start zygotes.
+    pub(crate) fn keeper(&self) -> Keeper {
+        Keeper { supervision: self.supervision.clone(), origin: Origin::new() }
+    }
+}
+
+/// Keeps the start zygotes of this process while there is no executor.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    supervision: Option<Arc<Supervision>>,
+    origin: Origin,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if !self.origin.is_own() {
+            // A forked child does not have the threads.
+            std::mem::forget(self.supervision.take());
+        }
     }
 }
 

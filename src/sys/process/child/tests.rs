@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{IntoRawFd, OwnedFd};
+use std::process::Stdio;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::SigHandler;
@@ -13,7 +14,7 @@ use crate::sys::io::socket;
 fn spawn(program: &str, args: &[&str]) -> Result<(Child, OwnedFd)> {
     let (ours, theirs) = socket::pair().expect("sockets");
     let args: Vec<_> = std::iter::once(&program).chain(args).map(|arg| c(arg)).collect();
-    Child::spawn(Path::new(program), &args, &[], theirs.as_fd(), SOCKET, Others::Closed)
+    Child::spawn(Path::new(program), &args, &[], &[theirs.as_fd()], SOCKET, Others::Closed)
         .map(|child| (child, ours))
 }
 
@@ -136,7 +137,7 @@ fn an_end_that_the_kernel_does_not_keep_is_unknown() {
         "sys::process::child::tests::an_end_that_the_kernel_does_not_keep_is_unknown",
         || {
             ignore_ends();
-            alone::refuse(libc::SYS_ioctl, &[(1, PIDFD_GET_INFO)], libc::ENOTTY);
+            alone::refuse(libc::SYS_ioctl, &[(1, kept::PIDFD_GET_INFO)], libc::ENOTTY);
             assert_eq!(named_and_ended("exit 9"), Ended::Unknown);
             assert_eq!(named_and_ended("kill -TERM $$"), Ended::Unknown);
         },
@@ -168,12 +169,47 @@ fn a_child_has_its_streams_and_its_socket() {
         let (_ours, theirs) = socket::pair().expect("sockets");
         let args = ["sh", "-c", &script].map(c);
         let (path, fd) = (Path::new("/bin/sh"), theirs.as_fd());
-        let child = Child::spawn(path, &args, &[], fd, SOCKET, others).expect("a shell");
+        let child = Child::spawn(path, &args, &[], &[fd], SOCKET, others).expect("a shell");
         assert_eq!(end_of(&child), Ended::Exited(0));
     };
     // The shell itself may open one descriptor while it lists them.
     count(Others::Closed, "-le 5");
     count(Others::Inherited, "-ge 6");
+}
+
+#[test]
+fn several_sockets_get_their_numbers_whatever_they_had() {
+    let pairs = [socket::pair().expect("sockets"), socket::pair().expect("sockets")];
+    let args = ["sh", "-c", "echo first >&3; echo second >&4"].map(c);
+    // One order has a socket on a number that the other one gets, if a test has left these numbers free.
+    for order in [[0, 1], [1, 0]] {
+        let sockets = order.map(|at| pairs[at].1.as_fd());
+        let path = Path::new("/bin/sh");
+        let child = Child::spawn(path, &args, &[], &sockets, SOCKET, Others::Closed);
+        assert_eq!(end_of(&child.expect("a shell")), Ended::Exited(0));
+        for (at, due) in order.into_iter().zip(["first\n", "second\n"]) {
+            let mut bytes = [0; 16];
+            let soon = Deadline::after(Duration::from_secs(30));
+            let got = socket::receive(pairs[at].0.as_fd(), &mut bytes, soon).expect("received");
+            assert_eq!(&bytes[..got.expect("a message").bytes], due.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn only_a_child_of_this_process_is_announced() {
+    let mut command = std::process::Command::new("/bin/sh");
+    let mut child =
+        command.args(["-c", "read line"]).stdin(Stdio::piped()).spawn().expect("a shell");
+    let announced = Child::announced(u64::from(child.id())).expect("a child");
+    assert_eq!(announced.pid().unsigned_abs(), child.id());
+    let own = u64::from(std::process::id());
+    for number in [0, own, 1, u64::from(u32::MAX), u64::MAX] {
+        assert!(Child::announced(number).is_err(), "{number}");
+    }
+    announced.kill().expect("its own child");
+    child.wait().expect("its own child");
+    assert!(Child::announced(u64::from(child.id())).is_err(), "it was collected");
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! Whether executors have the layout of their libraries in common.
+
+use super::ExecutorBuilder;
+use crate::controller::process::supervisor::Supervisor;
+use crate::sys::confine::confinement::ConfinementLevel;
+
+/// Whether executors share the layout of their libraries unless the host says otherwise.
+const SHARES_LAYOUT: bool = false;
+
+impl ExecutorBuilder {
+    /// Lets executors share the layout of their libraries: the second start takes some tenth of the first one's time. The first executor
+    /// parts a process from itself that has loaded the program and never runs linked code, the *start zygote*. It forks the next ones:
+    /// further executors and processes, restarts and standbys.
+    ///
+    /// The zygote sleeps, and takes a process and some hundred kB of memory. It ends when this builder, its clones and all executors of
+    /// this process are dropped. Every builder with the same program, arguments and environment has the same zygote.
+    ///
+    /// An executor cannot tell whether it was forked, with three exceptions. It has the layout of its libraries, the stack's guard value
+    /// and seeds of libraries in common with the others ([trust](crate::_docs::trust)). Constructors of the program's libraries ran
+    /// once, in another process. Libraries are those that the zygote has found.
+    ///
+    /// The program is started anew where a fork would make another difference. Such is a change of its file, of a limit, or of
+    /// anything else that a program inherits. It is started anew as well when the program starts threads before
+    /// [`run_if_spawned`](crate::executor::run_if_spawned), and with [`inherit_descriptors`](Self::inherit_descriptors).
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # use farcall::controller::ExecutorBuilder;
+    /// let builder = ExecutorBuilder::new().this_program().shared_layout();
+    /// for _ in 0..3 {
+    ///     println!("{}", builder.start()?.process()?.pid());
+    /// }
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn shared_layout(mut self) -> Self {
+        self.shares_layout = Some(true);
+        self
+    }
+
+    /// Starts the program for each executor, which so has a layout of its own. This is the default.
+    ///
+    /// # Examples
+    ///
+    /// ```standalone_crate
+    /// # farcall::executor::run_if_spawned();
+    /// # use farcall::controller::ExecutorBuilder;
+    /// let builder = ExecutorBuilder::new().this_program().shared_layout();
+    /// let apart = builder.fresh_layout().start()?;
+    /// # Ok::<(), farcall::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fresh_layout(mut self) -> Self {
+        self.shares_layout = Some(false);
+        self
+    }
+
+    pub(super) fn shares_layout(&self) -> bool {
+        let by_default = SHARES_LAYOUT && self.confinement.level() != ConfinementLevel::Strict;
+        self.shares_layout.unwrap_or(by_default)
+    }
+
+    /// Keeps the start zygotes while this builder or a clone lives.
+    pub(super) fn keep_zygotes(&self, supervisor: &Supervisor) {
+        if self.shares_layout() {
+            let keeper = supervisor.keeper();
+            // The last one is dropped without the lock.
+            let last = self.keeper.lock().replace(keeper);
+            drop(last);
+        }
+    }
+}
