@@ -12,7 +12,7 @@ use crate::{Times, functions};
 pub(crate) const NOTHING: &str = "nothing";
 const FUNCTIONS: u32 = 1000;
 /// How long an executor lies dead before a call needs the next one.
-const READY: Duration = Duration::from_millis(5);
+pub(crate) const READY: Duration = Duration::from_millis(5);
 
 type Number = Function<extern "C" fn() -> i32>;
 
@@ -70,11 +70,13 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
     let many_objects = filled(RestartPolicy::new(), FUNCTIONS, 1)?;
     let many_dylibs = filled(RestartPolicy::new(), 1, FUNCTIONS)?;
     let with_standby = RestartPolicy::new().standby();
-    let empty_ready = builder.restart(with_standby).start()?;
+    let empty_ready = builder.clone().restart(with_standby).start()?;
+    let shared = builder.shared_layout().restart(RestartPolicy::new()).start()?;
     let ready = filled(with_standby, FUNCTIONS, 1)?;
-    let mut times: [Times; 8] = Default::default();
+    let mut times: [Times; 9] = Default::default();
     for _ in 0..rounds {
-        let [process, start, none, object, objects, dylibs, ready_none, ready_objects] = &mut times;
+        let [process, start, none, shared_none, object, objects, dylibs, ready_none, ready_objects] =
+            &mut times;
         let since = Instant::now();
         Command::new(&own).arg(NOTHING).status()?;
         process.add(since);
@@ -85,7 +87,8 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         start.add(since);
         drop(process);
 
-        for (empty, times) in [(&empty, none), (&empty_ready, ready_none)] {
+        let empties = [(&empty, none), (&shared, shared_none), (&empty_ready, ready_none)];
+        for (empty, times) in empties {
             kill(empty)?;
             // The standby process has started long ago.
             std::thread::sleep(READY);
@@ -103,6 +106,7 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         "this program, started and ended, for comparison",
         "start, to the first answer",
         "restart with nothing, to the first answer",
+        "the same with a shared layout",
         "restart with 1000 functions in 1 object",
         "restart with 1000 objects in 1 dylib",
         "restart with 1000 dylibs",

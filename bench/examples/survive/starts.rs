@@ -7,10 +7,12 @@ use farcall::controller::{Confinement, ExecutorBuilder};
 use farcall_bench::Result;
 
 use crate::Times;
+use crate::restarts::READY;
 
 pub(crate) fn run(rounds: usize) -> Result<()> {
     let levels = [Confinement::new(), Confinement::isolated(), Confinement::strict()];
     let mut times: [[Times; 2]; 3] = Default::default();
+    let [mut first, mut second, mut ends_of_second]: [Times; 3] = Default::default();
     let [mut forks, mut ends_of_forks]: [Times; 2] = Default::default();
     for round in 0..rounds {
         for (level, times) in levels.iter().zip(&mut times) {
@@ -27,6 +29,21 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
             drop(process);
             end.add(since);
         }
+        let builder = ExecutorBuilder::new().this_program().shared_layout();
+        for (number, start) in [&mut first, &mut second].into_iter().enumerate() {
+            let since = Instant::now();
+            let process = builder.start()?.process()?;
+            process.process_info()?;
+            start.add(since);
+            let since = Instant::now();
+            drop(process);
+            if number > 0 {
+                ends_of_second.add(since);
+            }
+            // The zygote has been ready for long when the next executor is wanted.
+            std::thread::sleep(READY);
+        }
+        drop(builder);
         // The library's threads have ended with the last executor.
         let since = Instant::now();
         let process =
@@ -41,6 +58,9 @@ pub(crate) fn run(rounds: usize) -> Result<()> {
         start.print(&format!("{}: start, to the first answer", level.level()));
         end.print(&format!("{}: end", level.level()));
     }
+    first.print("shared layout: first start, to the first answer");
+    second.print("shared layout: second start");
+    ends_of_second.print("shared layout: end of the second");
     forks.print("forked: start, to the first answer");
     ends_of_forks.print("forked: end");
     Ok(())
