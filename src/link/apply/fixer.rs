@@ -4,6 +4,7 @@
 
 use crate::arch::edge::{Edge, Formula, Range, ThreadModel};
 use crate::arch::facts::{GOT_ENTRY_BYTES, store};
+use crate::arch::operand::Operand;
 use crate::arch::{thread_code, x86_64};
 use crate::error::{Error, Result};
 use crate::graph::link_graph::Resolution;
@@ -145,8 +146,11 @@ impl Fixer<'_> {
                  known size, which could be moved; recompile with -fPIC or -mcmodel=large"
             }
             (Formula::Size, _) => "the symbol is too large",
+            (Formula::Branch, _) if edge.kind.operand.is_some_and(Operand::is_call) => {
+                "a call reaches 128 MiB, and stubs are between sections: recompile with -ffunction-sections"
+            }
             (Formula::Branch, _) if edge.kind.operand.is_some() => {
-                "a call reaches 128 MiB, and a stub is behind the code: make several links of the objects"
+                "a conditional branch reaches 1 MiB, or 32 KiB with a bit: branch around a call or jump"
             }
             (_, true) => "recompile with -mcmodel=large, or place the stripes closer together",
             (_, false) => "recompile with -mcmodel=large",

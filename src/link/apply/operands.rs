@@ -8,6 +8,7 @@ use crate::arch::edge::{Edge, Formula, ThreadModel};
 use crate::arch::facts::{GOT_ENTRY_BYTES, store};
 use crate::arch::operand::{Class, Operand, page};
 use crate::error::{Error, Result};
+use crate::place::islands::Goal;
 
 impl Fixer<'_> {
     /// Applies a relocation of AArch64.
@@ -34,12 +35,15 @@ impl Fixer<'_> {
             Formula::Delta => distance(plus(target)),
             Formula::Branch => {
                 let near = distance(plus(target));
-                // A stub jumps to the symbol, and not behind it.
-                match self.layout.tables.stub(self.binding(symbol)) {
-                    Some(stub) if edge.addend == 0 && !holds(near) => {
-                        distance(self.addresses.stub(stub))
-                    }
-                    _ => near,
+                if holds(near) {
+                    near
+                } else {
+                    // A stub jumps to the symbol, and not behind it.
+                    let stub = self.layout.tables.stub(self.binding(symbol));
+                    let stub = stub.filter(|_| edge.addend == 0);
+                    let stub = stub.map(|stub| distance(self.addresses.stub(stub)));
+                    let far = || self.far_jump(edge).map(&distance);
+                    stub.filter(|stub| holds(*stub)).or_else(far).unwrap_or(near)
                 }
             }
             Formula::GotDelta | Formula::Thread(ThreadModel::InitialEntry) => distance(entry()),
@@ -84,6 +88,13 @@ impl Fixer<'_> {
         let symbol = (edge.target, self.binding(edge.target));
         let entry = self.layout.tables.descriptor(self.input, Some(symbol))?;
         Some(self.addresses.got + u64::from(entry) * GOT_ENTRY_BYTES)
+    }
+
+    /// The far jump of a call.
+    fn far_jump(&self, edge: &Edge) -> Option<u64> {
+        let goal = Goal::of(self.input, edge, self.binding(edge.target));
+        let block = self.layout.block_of[self.input as usize][self.section as usize];
+        self.addresses.far_jump(self.layout, block, goal)
     }
 
     fn rewrite_descriptor(&self, edge: &Edge, bytes: &mut [u8], target: u64) -> Result<()> {

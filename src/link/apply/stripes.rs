@@ -221,6 +221,9 @@ fn compute(
             let slots = (0..).map(|slot| addresses.ifunc_slots + slot * GOT_ENTRY_BYTES);
             return fill_stubs(layout.graph.facts(), addresses.ifunc_stubs, slots, bytes);
         }
+        Content::Island(number) => {
+            return fill_island(layout, addresses, *number, address, bytes);
+        }
         Content::Code(code) => {
             bytes.copy_from_slice(code);
             return Ok(());
@@ -250,6 +253,31 @@ fn compute(
     }
     applied.loads_relaxed += fixer.loads_relaxed;
     applied.relocations += edges.len() as u64;
+    Ok(())
+}
+
+/// Writes the far jumps of an island at `address`.
+fn fill_island(
+    layout: &Layout,
+    addresses: &Addresses,
+    number: usize,
+    mut address: u64,
+    bytes: &mut [u8],
+) -> Result<()> {
+    let facts = layout.graph.facts();
+    let (Some(island), Some(far_jump)) = (layout.islands.get(number), &facts.far_jump) else {
+        return Ok(());
+    };
+    let stub_bytes = usize::try_from(facts.stub_bytes).unwrap_or(1);
+    for (bytes, goal) in bytes.chunks_exact_mut(stub_bytes).zip(&island.goals) {
+        let to = addresses.goal(layout, *goal);
+        if !(far_jump.write)(address, to, bytes) {
+            return Err(Error::link(format!(
+                "the stub at {address:#x} cannot reach {to:#x}: make several links of the objects"
+            )));
+        }
+        address += facts.stub_bytes;
+    }
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! Invariant: the table is sorted by number.
 
 use super::edge::{EdgeKind, Formula, Range, ThreadModel, kind};
-use super::facts::Facts;
+use super::facts::{Facts, FarJump};
 use super::operand::{Class, Limit, Operand};
 use Class::{
     Add, AddHigh, Adr, Adrp, Branch14, Branch19, Branch26, Literal19, Load, LoadFar, Move,
@@ -30,6 +30,7 @@ pub(crate) static FACTS: Facts = Facts {
     routine_end: &[0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6],
     stub_bytes: 16,
     write_stub,
+    far_jump: Some(FarJump { reach_bytes: 1 << 27, write: write_far_jump }),
 };
 
 /// `nop`
@@ -50,6 +51,24 @@ fn write_stub(stub: u64, entry: u64, bytes: &mut [u8]) -> bool {
     bytes.copy_from_slice(&STUB);
     page.store(&mut bytes[4..], distance);
     Operand { class: Load(3), limit: Unlimited }.store(&mut bytes[8..], entry);
+    true
+}
+
+/// `bti c; adrp x16, to; add x16, x16, to; br x16`, without its operands. Calls may change the register.
+const FAR_JUMP: [u8; 16] = [
+    0x5f, 0x24, 0x03, 0xd5, 0x10, 0x00, 0x00, 0x90, 0x10, 0x02, 0x00, 0x91, 0x00, 0x02, 0x1f, 0xd6,
+];
+
+/// Writes the stub at `stub` that goes to `to`. Returns false when they are more than 4 GiB apart.
+fn write_far_jump(stub: u64, to: u64, bytes: &mut [u8]) -> bool {
+    let page = Operand { class: Adrp, limit: Signed(33) };
+    let distance = page.distance(to, stub.wrapping_add(4));
+    if !page.holds(distance) {
+        return false;
+    }
+    bytes.copy_from_slice(&FAR_JUMP);
+    page.store(&mut bytes[4..], distance);
+    Operand { class: Add, limit: Unlimited }.store(&mut bytes[8..], to);
     true
 }
 

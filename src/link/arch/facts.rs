@@ -17,6 +17,17 @@ pub(crate) struct Facts {
     /// Writes the stub at an address that jumps to the address in the word at another. Returns false when they are too far from
     /// each other.
     pub(crate) write_stub: fn(stub: u64, entry: u64, bytes: &mut [u8]) -> bool,
+    /// What calls need that do not reach all code of an image. `None` where they reach it.
+    pub(crate) far_jump: Option<FarJump>,
+}
+
+/// Stubs that go to an address without a word that holds it.
+pub(crate) struct FarJump {
+    /// Calls reach less than this many bytes, to both sides.
+    pub(crate) reach_bytes: u64,
+    /// Writes the stub at an address that goes to another. Returns false when they are too far from each other. It has the
+    /// size of the other stubs.
+    pub(crate) write: fn(stub: u64, to: u64, bytes: &mut [u8]) -> bool,
 }
 
 /// The size of one entry of the GOT.

@@ -93,6 +93,11 @@ impl Operand {
         }
     }
 
+    /// True for a call or a jump to any function. Conditional branches stay in a function.
+    pub(crate) fn is_call(self) -> bool {
+        self.class == Class::Branch26
+    }
+
     /// How many bits of a value count.
     pub(crate) fn bits(self) -> u32 {
         match self.limit {

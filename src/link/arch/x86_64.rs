@@ -23,6 +23,7 @@ pub(crate) static FACTS: Facts = Facts {
     routine_end: &[0x48, 0x83, 0xc4, 0x08, 0xc3],
     stub_bytes: STUB.len() as u64,
     write_stub,
+    far_jump: None,
 };
 
 /// `jmp *entry(%rip)`, its displacement zero, and padding.

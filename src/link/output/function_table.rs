@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::addr::{AddrRange, ExecutorAddr, Prot};
 use crate::place::addresses::Addresses;
+use crate::place::got_plt::Target;
 use crate::place::layout::{Layout, NO_BLOCK};
 use crate::read::parsed::{Place, SymbolKind};
 
@@ -80,6 +81,20 @@ impl FunctionTable {
             let start = addresses.stubs + number * stub_bytes;
             let name = layout.graph.names.text(stub.global);
             self.add(object, name, "@plt", start, start + stub_bytes);
+        }
+        for island in layout.islands.iter() {
+            let mut start = addresses.blocks[island.block as usize];
+            for goal in &island.goals {
+                let name = match goal.target {
+                    Target::Local { input, symbol } => {
+                        layout.graph.inputs[input as usize].object.symbol_text(symbol)
+                    }
+                    Target::Global(global) => layout.graph.names.text(global),
+                    _ => "",
+                };
+                self.add(object, name, "@far", start, start + stub_bytes);
+                start += stub_bytes;
+            }
         }
         for (number, (input, symbol)) in (0..).zip(&layout.ifuncs.functions) {
             let start = addresses.ifunc_stubs + number * stub_bytes;

@@ -178,11 +178,16 @@ impl Image {
                 relocations: applied.relocations,
                 loads_relaxed: applied.loads_relaxed,
                 got_entries: layout.tables.entries.len() as u64,
-                stubs: layout.tables.stubs.len() as u64,
+                stubs: count_stubs(layout),
                 bytes: layout.bytes.iter().sum(),
             },
         }
     }
+}
+
+fn count_stubs(layout: &Layout) -> u64 {
+    let jumps: usize = layout.islands.iter().map(|island| island.goals.len()).sum();
+    (layout.tables.stubs.len() + jumps) as u64
 }
 
 fn thread_block(

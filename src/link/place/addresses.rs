@@ -10,6 +10,7 @@
 
 use super::block::{Block, Rank};
 use super::got_plt::{Stub, Target};
+use super::islands::Goal;
 use super::layout::{Layout, NO_BLOCK};
 use super::routine::Part;
 use crate::addr::{AddrRange, ExecutorAddr};
@@ -119,6 +120,22 @@ impl Addresses {
     /// The stub with this number.
     pub(crate) fn stub(&self, number: u32) -> u64 {
         self.stubs.wrapping_add(u64::from(number) * self.stub_bytes)
+    }
+
+    /// Where a far jump goes.
+    pub(crate) fn goal(&self, layout: &Layout, goal: Goal) -> u64 {
+        let stub = match goal.target {
+            Target::Global(global) => layout.tables.stub(global),
+            _ => None,
+        };
+        let start = stub.map_or_else(|| self.target(layout, goal.target), |stub| self.stub(stub));
+        start.wrapping_add_signed(goal.addend)
+    }
+
+    /// The far jump for calls in a section, if there is one.
+    pub(crate) fn far_jump(&self, layout: &Layout, block: u32, goal: Goal) -> Option<u64> {
+        let (island, number) = layout.islands.jump(block, goal)?;
+        Some(self.blocks[island as usize] + u64::from(number) * self.stub_bytes)
     }
 
     /// The value of a GOT entry.

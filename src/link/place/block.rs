@@ -45,6 +45,8 @@ pub(crate) enum Content {
     Got,
     /// The stubs.
     Stubs,
+    /// The island with this number.
+    Island(usize),
     /// The stubs of ifuncs.
     IfuncStubs,
     /// The slots of ifuncs: zeroes, until the executor stores the addresses of the implementations.

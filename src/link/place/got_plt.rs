@@ -203,7 +203,7 @@ impl GotPlt {
 const WHOLE_BLOCK: Target = Target::Number(0);
 
 /// The symbol that a relocation refers to.
-fn target(input: u32, symbol: u32, binding: u32) -> Target {
+pub(super) fn target(input: u32, symbol: u32, binding: u32) -> Target {
     match binding {
         LOCAL => Target::Local { input, symbol },
         global => Target::Global(global),

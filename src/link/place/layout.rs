@@ -8,6 +8,7 @@ use std::fmt;
 use super::block::{self, Block, Content, Rank};
 use super::got_plt::GotPlt;
 use super::ifunc::Ifuncs;
+use super::islands::{Islands, Placed};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 use crate::graph::link_graph::{Input, LinkGraph, Resolution};
@@ -38,6 +39,7 @@ pub struct Layout {
     pub(crate) graph: LinkGraph,
     pub(crate) tables: GotPlt,
     pub(crate) ifuncs: Ifuncs,
+    pub(crate) islands: Islands,
     pub(crate) blocks: Vec<Block>,
     /// For every input and section its block, or [`NO_BLOCK`].
     pub(crate) block_of: Vec<Vec<u32>>,
@@ -73,12 +75,28 @@ impl Layout {
         let tables = GotPlt::collect(&graph, tls_module)?;
         let ifuncs = Ifuncs::collect(&graph);
         let mut blocks = block::collect(&graph, &tables, &ifuncs)?;
-        let Placement { bytes, stored_bytes, threads } = place(&mut blocks)?;
+        let mut placement = place(&mut blocks)?;
+        let code_bytes = placement.bytes[Prot::Code.index()];
+        let mut islands = Islands::between(&graph, &mut blocks, code_bytes);
         let (block_of, placed) = index(&graph, &blocks);
+        loop {
+            let (graph, tables, ifuncs) = (&graph, &tables, &ifuncs);
+            let placed = Placed { graph, tables, ifuncs, blocks: &blocks, block_of: &block_of };
+            let grown = islands.grow(&placed);
+            if grown.is_empty() {
+                break;
+            }
+            for (block, bytes) in grown {
+                blocks[block as usize].bytes = bytes;
+            }
+            placement = place(&mut blocks)?;
+        }
+        let Placement { bytes, stored_bytes, threads } = placement;
         Ok(Layout {
             graph,
             tables,
             ifuncs,
+            islands,
             blocks,
             block_of,
             placed,
@@ -277,6 +295,7 @@ fn index(graph: &LinkGraph, blocks: &[Block]) -> Index {
             | Content::RoutineAddress(_)
             | Content::EhFrameEnd
             | Content::Stubs
+            | Content::Island(_)
             | Content::IfuncStubs
             | Content::IfuncSlots => {}
         }

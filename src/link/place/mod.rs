@@ -7,5 +7,6 @@ pub(super) mod block;
 pub(super) mod check;
 pub(super) mod got_plt;
 mod ifunc;
+pub(super) mod islands;
 pub(super) mod layout;
 pub(super) mod routine;

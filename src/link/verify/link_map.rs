@@ -27,6 +27,8 @@ pub(crate) struct LinkMap<'a> {
     pub(crate) rooms: HashMap<&'a str, u64>,
     pub(crate) got: Range<u64>,
     pub(crate) stubs: Range<u64>,
+    /// Stubs among the code.
+    pub(crate) islands: Vec<Range<u64>>,
     /// The stubs of ifuncs, and the slots that they jump through.
     pub(crate) ifuncs: [Range<u64>; 2],
     /// The address of the initial values of the thread-locals, and the offset of their copies from the thread pointer; 0 for
@@ -99,6 +101,11 @@ impl<'a> LinkMap<'a> {
             rooms: rooms(layout, addresses),
             got: table(addresses.got, layout.tables.entries.len(), GOT_ENTRY_BYTES),
             stubs: table(addresses.stubs, layout.tables.stubs.len(), stub_bytes),
+            islands: layout
+                .islands
+                .iter()
+                .map(|one| table(addresses.blocks[one.block as usize], one.goals.len(), stub_bytes))
+                .collect(),
             ifuncs: [
                 table(addresses.ifunc_stubs, layout.ifuncs.functions.len(), stub_bytes),
                 table(addresses.ifunc_slots, layout.ifuncs.functions.len(), GOT_ENTRY_BYTES),

@@ -159,6 +159,9 @@ pub(super) fn check_room(
     let (got, stubs) = (&fields.map.got, &fields.map.stubs);
     take(got.start, got.end - got.start, "the GOT".to_owned());
     take(stubs.start, stubs.end - stubs.start, "the stubs".to_owned());
+    for island in &fields.map.islands {
+        take(island.start, island.end - island.start, "stubs".to_owned());
+    }
     for table in &fields.map.ifuncs {
         take(table.start, table.end - table.start, "a table of ifuncs".to_owned());
     }

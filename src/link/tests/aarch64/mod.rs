@@ -6,12 +6,15 @@ use std::process::Command;
 use crate::tests::*;
 use crate::{External, Processor};
 
+mod bare;
 mod bits;
 mod checker;
+mod islands;
 mod links;
 mod program;
 
 const GCC: &str = "aarch64-linux-gnu-gcc";
+const QEMU: &str = "qemu-aarch64";
 
 /// True where a tool is. Where it is not, the test says so, and is skipped.
 fn is_here(tool: &str) -> bool {

@@ -13,6 +13,7 @@ use object::elf::{self, RelocationType};
 
 use super::Fault;
 use super::fields::{Field, Fields, same};
+use super::memory::CODE;
 use decode::{DISTANCE_21, NUMBER_12, Work, decode};
 
 /// The number of the processor in the header of a file.
@@ -78,6 +79,10 @@ impl Fields<'_, '_> {
                 | elf::R_AARCH64_TSTBR14,
                 Work::Address(found),
             ) => {
+                if found == wanted {
+                    return Ok(());
+                }
+                let found = self.behind_far_jump(found)?;
                 if found == wanted || field.relocation.addend != 0 {
                     return same(wanted, found);
                 }
@@ -194,6 +199,28 @@ impl Fields<'_, '_> {
             };
             is_found && holds(entry + 8, module.into()) && holds(entry + 16, offset)
         })
+    }
+
+    /// Where a call ends that leads to an address, which may be a stub among the code.
+    fn behind_far_jump(&self, found: u64) -> Result<u64, Fault> {
+        let is_in = |island: &std::ops::Range<u64>| island.contains(&found);
+        if !self.map.islands.iter().any(is_in) {
+            return Ok(found);
+        }
+        let code = |number: u64| self.instruction(found.wrapping_add(4 * number));
+        let (page, add) = (code(1)?, code(2)?);
+        // bti c; adrp x16, to; add x16, x16, to; br x16
+        let is_jump = code(0)? == BTI_C
+            && page & !DISTANCE_21 == 0x9000_0010
+            && add & !NUMBER_12 == 0x9100_0210
+            && code(3)? == 0xd61f_0200
+            && self.memory.stripe(found, 16) == Some(CODE);
+        match (decode(page, found + 4), decode(add, found + 8)) {
+            (Some((Work::Page(page), _)), Some((Work::Number(number), _))) if is_jump => {
+                Ok(page.wrapping_add(number))
+            }
+            _ => Err(format!("there is no stub at {found:#x}")),
+        }
     }
 
     /// The word that the stub at an address jumps through.
