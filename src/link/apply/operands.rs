@@ -17,6 +17,9 @@ impl Fixer<'_> {
         if kind.formula == Formula::Thread(ThreadModel::DescriptorCall) {
             return self.apply_descriptor_call(edge, bytes);
         }
+        if kind.formula == Formula::Thread(ThreadModel::General) {
+            return self.apply_thread_call(edge, bytes);
+        }
         let symbol = edge.target;
         let place = self.address + u64::from(edge.offset);
         let target = self.addresses.symbols[self.input as usize][symbol as usize];
@@ -82,6 +85,27 @@ impl Fixer<'_> {
         }
     }
 
+    /// Applies the relocation that stands for a call of `__tls_get_addr`.
+    fn apply_thread_call(&self, edge: &Edge, bytes: &mut [u8]) -> Result<()> {
+        let place = self.address + u64::from(edge.offset);
+        let target = self.addresses.symbols[self.input as usize][edge.target as usize];
+        let code = &mut bytes[edge.offset as usize..];
+        let is_done = match self.descriptor(edge) {
+            Some(descriptor) => [self.thread_stub(), self.far_jump(edge)]
+                .into_iter()
+                .flatten()
+                .any(|function| aarch64_threads::call(code, place, descriptor, function)),
+            None => aarch64_threads::rewrite_call(code, target),
+        };
+        if is_done { Ok(()) } else { Err(self.out_of_range(edge, place, target)) }
+    }
+
+    /// The stub of the executor's function for thread-locals.
+    fn thread_stub(&self) -> Option<u64> {
+        let stub = self.layout.tables.stub(self.layout.graph.thread_functions?.global)?;
+        Some(self.addresses.stub(stub))
+    }
+
     /// The address of the descriptor of a dynamic thread-local, which only the instructions that compute addresses take.
     fn descriptor(&self, edge: &Edge) -> Option<u64> {
         self.tls_module(ThreadModel::Descriptor, edge.target)?;
@@ -92,7 +116,7 @@ impl Fixer<'_> {
 
     /// The far jump of a call.
     fn far_jump(&self, edge: &Edge) -> Option<u64> {
-        let goal = Goal::of(self.input, edge, self.binding(edge.target));
+        let goal = Goal::of(&self.layout.graph, self.input, edge)?;
         let block = self.layout.block_of[self.input as usize][self.section as usize];
         self.addresses.far_jump(self.layout, block, goal)
     }

@@ -5,6 +5,7 @@
 //!
 //! Invariant: the table is sorted by number.
 
+use super::aarch64_threads;
 use super::edge::{EdgeKind, Formula, Range, ThreadModel, kind};
 use super::facts::{Facts, FarJump};
 use super::operand::{Class, Limit, Operand};
@@ -30,7 +31,11 @@ pub(crate) static FACTS: Facts = Facts {
     routine_end: &[0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6],
     stub_bytes: 16,
     write_stub,
-    far_jump: Some(FarJump { reach_bytes: 1 << 27, write: write_far_jump }),
+    far_jump: Some(FarJump {
+        reach_bytes: 1 << 27,
+        thread_call: aarch64_threads::CALL_OFFSET,
+        write: write_far_jump,
+    }),
 };
 
 /// `nop`
@@ -81,7 +86,7 @@ pub(crate) fn edge_kind(number: u32) -> Option<&'static EdgeKind> {
 /// How to compile code without a relocation that is [`Formula::Unsupported`].
 pub(crate) fn advice(number: u32) -> &'static str {
     match number {
-        512..=538 | 572 | 573 => "compile with -mtls-dialect=desc",
+        512..=538 => "compile with -mtls-dialect=desc",
         539..=573 => "compile thread-locals with -mcmodel=small",
         _ => "compile with -mcmodel=small",
     }
@@ -92,6 +97,13 @@ pub(super) const TLSDESC_LD64_LO12: u32 = 563;
 pub(super) const TLSDESC_ADD_LO12: u32 = 564;
 pub(super) const TLSDESC_CALL: u32 = 569;
 
+/// Kinds of one sequence; the other one of it is the call's.
+pub(super) const TLSGD_ADR_PAGE21: u32 = 513;
+pub(super) const TLSGD_ADD_LO12_NC: u32 = 514;
+pub(super) const CALL26: u32 = 283;
+
+const GENERAL: Formula = Thread(ThreadModel::General);
+const IN_BLOCK: Formula = Thread(ThreadModel::LocalInCode);
 const EXEC: Formula = Thread(ThreadModel::Exec);
 const INITIAL_ENTRY: Formula = Thread(ThreadModel::InitialEntry);
 const INITIAL_ADDRESS: Formula = Thread(ThreadModel::InitialAddress);
@@ -127,7 +139,7 @@ pub(crate) static KINDS: [EdgeKind; 126] = [
     code(279, "R_AARCH64_TSTBR14", Branch, Branch14, Signed(16)),
     code(280, "R_AARCH64_CONDBR19", Branch, Branch19, Signed(21)),
     code(282, "R_AARCH64_JUMP26", Branch, Branch26, Signed(28)),
-    code(283, "R_AARCH64_CALL26", Branch, Branch26, Signed(28)),
+    code(CALL26, "R_AARCH64_CALL26", Branch, Branch26, Signed(28)),
     code(284, "R_AARCH64_LDST16_ABS_LO12_NC", Absolute, Load(1), Unlimited),
     code(285, "R_AARCH64_LDST32_ABS_LO12_NC", Absolute, Load(2), Unlimited),
     code(286, "R_AARCH64_LDST64_ABS_LO12_NC", Absolute, Load(3), Unlimited),
@@ -156,8 +168,8 @@ pub(crate) static KINDS: [EdgeKind; 126] = [
     kind(314, "R_AARCH64_PLT32", Branch, 4, Range::Signed),
     kind(315, "R_AARCH64_GOTPCREL32", GotDelta, 4, Range::Signed),
     other(512, "R_AARCH64_TLSGD_ADR_PREL21", Unsupported),
-    other(513, "R_AARCH64_TLSGD_ADR_PAGE21", Unsupported),
-    other(514, "R_AARCH64_TLSGD_ADD_LO12_NC", Unsupported),
+    code(TLSGD_ADR_PAGE21, "R_AARCH64_TLSGD_ADR_PAGE21", GENERAL, Adrp, Signed(33)),
+    code(TLSGD_ADD_LO12_NC, "R_AARCH64_TLSGD_ADD_LO12_NC", GENERAL, Add, Unlimited),
     other(515, "R_AARCH64_TLSGD_MOVW_G1", Unsupported),
     other(516, "R_AARCH64_TLSGD_MOVW_G0_NC", Unsupported),
     other(517, "R_AARCH64_TLSLD_ADR_PREL21", Unsupported),
@@ -171,17 +183,17 @@ pub(crate) static KINDS: [EdgeKind; 126] = [
     other(525, "R_AARCH64_TLSLD_MOVW_DTPREL_G1_NC", Unsupported),
     other(526, "R_AARCH64_TLSLD_MOVW_DTPREL_G0", Unsupported),
     other(527, "R_AARCH64_TLSLD_MOVW_DTPREL_G0_NC", Unsupported),
-    other(528, "R_AARCH64_TLSLD_ADD_DTPREL_HI12", Unsupported),
-    other(529, "R_AARCH64_TLSLD_ADD_DTPREL_LO12", Unsupported),
-    other(530, "R_AARCH64_TLSLD_ADD_DTPREL_LO12_NC", Unsupported),
-    other(531, "R_AARCH64_TLSLD_LDST8_DTPREL_LO12", Unsupported),
-    other(532, "R_AARCH64_TLSLD_LDST8_DTPREL_LO12_NC", Unsupported),
-    other(533, "R_AARCH64_TLSLD_LDST16_DTPREL_LO12", Unsupported),
-    other(534, "R_AARCH64_TLSLD_LDST16_DTPREL_LO12_NC", Unsupported),
-    other(535, "R_AARCH64_TLSLD_LDST32_DTPREL_LO12", Unsupported),
-    other(536, "R_AARCH64_TLSLD_LDST32_DTPREL_LO12_NC", Unsupported),
-    other(537, "R_AARCH64_TLSLD_LDST64_DTPREL_LO12", Unsupported),
-    other(538, "R_AARCH64_TLSLD_LDST64_DTPREL_LO12_NC", Unsupported),
+    code(528, "R_AARCH64_TLSLD_ADD_DTPREL_HI12", IN_BLOCK, AddHigh, Unsigned(24)),
+    code(529, "R_AARCH64_TLSLD_ADD_DTPREL_LO12", IN_BLOCK, Add, Unsigned(12)),
+    code(530, "R_AARCH64_TLSLD_ADD_DTPREL_LO12_NC", IN_BLOCK, Add, Unlimited),
+    code(531, "R_AARCH64_TLSLD_LDST8_DTPREL_LO12", IN_BLOCK, Load(0), Unsigned(12)),
+    code(532, "R_AARCH64_TLSLD_LDST8_DTPREL_LO12_NC", IN_BLOCK, Load(0), Unlimited),
+    code(533, "R_AARCH64_TLSLD_LDST16_DTPREL_LO12", IN_BLOCK, Load(1), Unsigned(12)),
+    code(534, "R_AARCH64_TLSLD_LDST16_DTPREL_LO12_NC", IN_BLOCK, Load(1), Unlimited),
+    code(535, "R_AARCH64_TLSLD_LDST32_DTPREL_LO12", IN_BLOCK, Load(2), Unsigned(12)),
+    code(536, "R_AARCH64_TLSLD_LDST32_DTPREL_LO12_NC", IN_BLOCK, Load(2), Unlimited),
+    code(537, "R_AARCH64_TLSLD_LDST64_DTPREL_LO12", IN_BLOCK, Load(3), Unsigned(12)),
+    code(538, "R_AARCH64_TLSLD_LDST64_DTPREL_LO12_NC", IN_BLOCK, Load(3), Unlimited),
     other(539, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G1", Unsupported),
     other(540, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G0_NC", Unsupported),
     code(541, "R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21", INITIAL_ENTRY, Adrp, Signed(33)),
@@ -215,8 +227,8 @@ pub(crate) static KINDS: [EdgeKind; 126] = [
     kind(TLSDESC_CALL, "R_AARCH64_TLSDESC_CALL", DESCRIPTOR_CALL, 4, Any),
     code(570, "R_AARCH64_TLSLE_LDST128_TPREL_LO12", EXEC, Load(4), Unsigned(12)),
     code(571, "R_AARCH64_TLSLE_LDST128_TPREL_LO12_NC", EXEC, Load(4), Unlimited),
-    other(572, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12", Unsupported),
-    other(573, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12_NC", Unsupported),
+    code(572, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12", IN_BLOCK, Load(4), Unsigned(12)),
+    code(573, "R_AARCH64_TLSLD_LDST128_DTPREL_LO12_NC", IN_BLOCK, Load(4), Unlimited),
     other(1024, "R_AARCH64_COPY", Dynamic),
     other(1025, "R_AARCH64_GLOB_DAT", Dynamic),
     other(1026, "R_AARCH64_JUMP_SLOT", Dynamic),

@@ -25,6 +25,8 @@ pub(crate) struct Facts {
 pub(crate) struct FarJump {
     /// Calls reach less than this many bytes, to both sides.
     pub(crate) reach_bytes: u64,
+    /// Where the call is in the code for a thread-local that calls `__tls_get_addr`, from its first relocation on.
+    pub(crate) thread_call: u64,
     /// Writes the stub at an address that goes to another. Returns false when they are too far from each other. It has the
     /// size of the other stubs.
     pub(crate) write: fn(stub: u64, to: u64, bytes: &mut [u8]) -> bool,

@@ -80,7 +80,7 @@ impl Processor {
     ) -> Result<Vec<Edge>, (Edge, &'static str)> {
         match self {
             Processor::X86_64 => thread_code::accept(code, edges, is_tls_get_addr),
-            Processor::Aarch64 => aarch64_threads::accept(code, edges),
+            Processor::Aarch64 => aarch64_threads::accept(code, edges, is_tls_get_addr),
         }
     }
 }

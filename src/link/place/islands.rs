@@ -16,9 +16,9 @@ use super::got_plt::{GotPlt, Target, target};
 use super::ifunc::Ifuncs;
 use super::layout::NO_BLOCK;
 use crate::addr::Prot;
-use crate::arch::edge::Edge;
+use crate::arch::edge::{Edge, Formula, ThreadModel};
 use crate::arch::operand::Operand;
-use crate::graph::link_graph::{LOCAL, LinkGraph, Resolution};
+use crate::graph::link_graph::{LinkGraph, Resolution};
 use crate::read::parsed::Place;
 
 /// The islands of one link, in the order of their addresses.
@@ -43,9 +43,19 @@ pub(crate) struct Goal {
 }
 
 impl Goal {
-    /// The goal of a call in this input, whose symbol has this binding.
-    pub(crate) fn of(input: u32, edge: &Edge, binding: u32) -> Goal {
-        Goal { target: target(input, edge.target, binding), addend: edge.addend }
+    /// The goal of a call in this input. Code for a thread-local may call the executor's function.
+    pub(crate) fn of(graph: &LinkGraph, input: u32, edge: &Edge) -> Option<Goal> {
+        let (symbol, addend) = (edge.target, edge.addend);
+        Some(match edge.kind.formula {
+            Formula::Branch if edge.kind.operand.is_some_and(Operand::is_call) => {
+                let binding = graph.inputs[input as usize].bindings[symbol as usize];
+                Goal { target: target(input, symbol, binding), addend }
+            }
+            Formula::Thread(ThreadModel::General) => {
+                Goal { target: Target::Global(graph.thread_functions?.global), addend }
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -161,36 +171,43 @@ impl Placed<'_> {
                 _ => continue,
             };
             for edge in edges {
-                if let Some(operand) = edge.kind.operand.filter(|operand| operand.is_call())
-                    && let Some((goal, offset)) = self.goal(input, edge)
+                if let Some(goal) = Goal::of(self.graph, input, edge)
+                    && let Some(offset) = self.offset_of(goal)
                 {
                     let place = block.offset + u64::from(edge.offset);
-                    visit(goal, self.reaches(operand, place, offset));
+                    visit(goal, self.reaches(edge, place, offset));
                 }
             }
         }
     }
 
-    fn reaches(&self, operand: Operand, place: u64, offset: u64) -> bool {
-        operand.holds(operand.distance(offset, place))
+    /// True when a call reaches an offset of the code stripe.
+    fn reaches(&self, edge: &Edge, mut place: u64, offset: u64) -> bool {
+        let far_jump = self.graph.facts().far_jump.as_ref();
+        if matches!(edge.kind.formula, Formula::Thread(_)) {
+            place += far_jump.map_or(0, |far_jump| far_jump.thread_call);
+        }
+        let reach = far_jump.map_or(u64::MAX, |far_jump| far_jump.reach_bytes);
+        // The distance forward is one instruction less, and calls go to instructions.
+        let distance = offset.wrapping_sub(place);
+        distance < reach || distance.wrapping_neg() <= reach
     }
 
-    /// The goal of a call, and its offset in the code stripe; `None` when it is not there.
-    fn goal(&self, input: u32, edge: &Edge) -> Option<(Goal, u64)> {
-        let (symbol, addend) = (edge.target, edge.addend);
-        let binding = self.graph.inputs[input as usize].bindings[symbol as usize];
-        let offset = match self.graph.globals.get(binding as usize).map(|global| global.resolution)
-        {
-            None => self.offset(input, symbol),
-            Some(Resolution::Here { input, symbol, .. }) => self.offset(input, symbol),
-            Some(_) => None,
-        };
-        let stub = || match (self.tables.stub(binding), addend) {
-            (Some(stub), 0) if binding != LOCAL => self.in_table(Rank::Stubs, stub),
+    /// The offset of a goal in the code stripe; `None` when it is not there.
+    fn offset_of(&self, goal: Goal) -> Option<u64> {
+        let start = match goal.target {
+            Target::Local { input, symbol } => self.offset(input, symbol),
+            Target::Global(global) => match self.graph.globals[global as usize].resolution {
+                Resolution::Here { input, symbol, absolute: false, .. } => {
+                    self.offset(input, symbol)
+                }
+                // A stub goes to the function, and not behind it.
+                _ if goal.addend == 0 => self.in_table(Rank::Stubs, self.tables.stub(global)?),
+                _ => None,
+            },
             _ => None,
         };
-        let goal = Goal::of(input, edge, binding);
-        Some((goal, offset.or_else(stub)?.wrapping_add_signed(addend)))
+        Some(start?.wrapping_add_signed(goal.addend))
     }
 
     /// The offset of a symbol of this input in the code stripe.

@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use object::elf;
 
+use super::aarch64;
 use super::fields::{Field, Fields};
 use super::names::{Meaning, Object};
 use super::raw::{NO_BITS, Relocation, Section, THREAD};
@@ -30,6 +31,9 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
     let field = usize::try_from(offset).ok()?;
     let behind = code.get(field..)?.get(4..).unwrap_or_default();
     let end = offset + 4;
+    if let Some(window) = aarch64::sequence(relocation) {
+        return Some(window);
+    }
     Some(match kind {
         // lea x(%rip),%rdi and a call; the first may have a prefix
         elf::R_X86_64_TLSGD | elf::R_X86_64_TLSLD => {
@@ -58,7 +62,15 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
 /// The relocations, sorted by offset, without the relocations of calls that are rewritten with the load in front of them.
 pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Relocation> {
     let mut call = None;
+    // The instructions behind the first one of a sequence of AArch64.
+    let mut sequence = 0..0;
     let stays = |relocation: &Relocation| {
+        if sequence.contains(&relocation.offset) {
+            return false;
+        }
+        if let Some(window) = aarch64::sequence(relocation) {
+            sequence = relocation.offset + 4..window.end;
+        }
         if call == Some(relocation.offset) {
             call = None;
             return false;

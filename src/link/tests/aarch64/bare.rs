@@ -42,29 +42,46 @@ pub(super) const SUPPORT: &str = "
     asm(\".globl _start\\n_start: bl begin\\n\");
 ";
 
-/// Links the objects, which start at `begin` and may call `distant`, and returns what the program prints.
-pub(super) fn output(objects: &[&ObjectFile]) -> (Image, String) {
-    let distant = arm("distant.o", "-O2 -fPIC", "int distant(int n) { return n * 2; }");
-    let distant = link_at(&[&distant], &[], DISTANT);
-    let externals = [
-        ("distant", function(address_of(&distant, "distant"))),
-        ("boot", ExecutorAddr::new(BOOT).into()),
-        ("thread", ExecutorAddr::new(THREAD).into()),
-    ];
-    let image = link_at(objects, &externals, HERE);
-    let printed = run(&image, &distant);
+/// Functions out of the reach of calls: one of the tests, and what finds dynamic thread-locals.
+const OUTSIDE: &str = "
+    extern char thread[];
+    int distant(int n) { return n * 2; }
+    void *find(long words[2]) { return words[0] == 9 ? thread + 16 + words[1] : 0; }
+    asm(\".globl describe\\ndescribe: ldr x0, [x0, #16]\\nadd x0, x0, #16\\nret\\n\");
+";
+
+/// Links the objects, which start at `begin` and may call `distant`, and returns what the program prints. `module` is the
+/// number of the thread-locals' TLS module, if they are dynamic.
+pub(super) fn output(objects: &[&ObjectFile], module: Option<u32>) -> (Image, String) {
+    let thread = ("thread", ExecutorAddr::new(THREAD).into());
+    let outside = graph(&[&arm("outside.o", "-O2 -fPIC", OUTSIDE)], &[thread]);
+    let outside = fixup(outside.layout().unwrap(), DISTANT);
+    let [distant, find, describe] =
+        ["distant", "find", "describe"].map(|name| address_of(&outside, name));
+    let boot = ("boot", ExecutorAddr::new(BOOT).into());
+    let mut graph = graph(objects, &[("distant", function(distant)), boot, thread]);
+    graph.define_thread_functions(ExecutorAddr::new(find), ExecutorAddr::new(describe)).unwrap();
+    let mut layout = graph.layout().unwrap();
+    if let Some(module) = module {
+        layout = layout.with_dynamic_threads(module).unwrap();
+    }
+    let image = fixup(layout, HERE);
+    let printed = run(&image, &outside);
     (image, printed)
 }
 
-fn link_at(objects: &[&ObjectFile], externals: &[(&str, External)], bases: [u64; 3]) -> Image {
+fn graph(objects: &[&ObjectFile], externals: &[(&str, External)]) -> LinkGraph {
     let mut graph = arm_graph(objects).unwrap();
     externals.iter().for_each(|(name, external)| graph.define_external(name, *external));
-    let layout: Layout = graph.layout().unwrap();
+    graph
+}
+
+fn fixup(layout: Layout, bases: [u64; 3]) -> Image {
     layout.fixup(bases.map(ExecutorAddr::new), 16).unwrap()
 }
 
 /// Runs the images as one static program.
-fn run(image: &Image, distant: &Image) -> String {
+fn run(image: &Image, outside: &Image) -> String {
     let init = image.init.map_or([0; 2], |range| [range.start.get(), range.end.get()]);
     let mut boot = vec![init[0], init[1], image.ifuncs.len() as u64];
     boot.extend(image.ifuncs.iter().flat_map(|one| [one.slot.get(), one.resolver.get()]));
@@ -80,7 +97,7 @@ fn run(image: &Image, distant: &Image) -> String {
         parts.map(|((base, stripe), bytes)| (base, stripe, bytes)).collect::<Vec<_>>()
     };
     let mut segments = stripes(image, HERE);
-    segments.extend(stripes(distant, DISTANT));
+    segments.extend(stripes(outside, DISTANT));
     segments.push((BOOT, boot, 4096));
     segments.push((THREAD, thread, 4096));
     let scratch = Scratch::new();

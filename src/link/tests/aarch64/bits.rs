@@ -166,5 +166,5 @@ fn the_table_is_sorted_and_whole() {
     let supported = KINDS.iter().filter(|kind| {
         !matches!(kind.formula, Formula::Dynamic | Formula::Unsupported | Formula::Nothing)
     });
-    assert_eq!(supported.count(), 70);
+    assert_eq!(supported.count(), 85);
 }

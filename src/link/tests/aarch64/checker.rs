@@ -21,11 +21,31 @@ fn no_bit_of_an_image_can_change_unseen() {
             extern __thread int counted; int *place(void) { return &counted; }",
         ),
     ];
-    let mut graph = arm_graph(&[&objects[0], &objects[1], &objects[2]]).unwrap();
-    links::others(&mut graph);
-    let layout = graph.layout().unwrap();
+    let called = "__thread long called[9] = {1}; long *call(int n) { return &called[n]; }";
+    let called = arm("called.o", "-O1 -fPIC -mtls-dialect=trad", called);
+    let described = "extern __thread long called[9]; long *described(void) { return called; }";
+    let described = arm("described.o", "-O1 -fPIC", described);
+    // Once with calls of `__tls_get_addr`, and once as they call the executor.
+    for module in [None, Some(7)] {
+        let objects = match module {
+            None => vec![&objects[0], &objects[1], &objects[2], &called],
+            Some(_) => vec![&called, &described],
+        };
+        let mut graph = arm_graph(&objects).unwrap();
+        links::others(&mut graph);
+        let functions = [FAR, FAR + 64].map(ExecutorAddr::new);
+        graph.define_thread_functions(functions[0], functions[1]).unwrap();
+        let mut layout = graph.layout().unwrap();
+        if let Some(module) = module {
+            layout = layout.with_dynamic_threads(module).unwrap();
+        }
+        change_every_bit(&layout);
+    }
+}
+
+fn change_every_bit(layout: &crate::Layout) {
     let (mut image, addresses) = layout.compute(BASES.map(ExecutorAddr::new), 16).unwrap();
-    let map = LinkMap::new(&layout, &addresses, BASES);
+    let map = LinkMap::new(layout, &addresses, BASES);
     verify(&map, &image).unwrap();
     for block in layout.blocks.iter().filter(|block| block.rank.is_stored()) {
         let stripe = block.prot.index();

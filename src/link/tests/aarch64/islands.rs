@@ -143,9 +143,9 @@ fn a_section_larger_than_a_call_is_refused() {
 
 /// The first part: it calls the others, a function outside, and a local one behind them.
 const FIRST: &str = "
-    int one(int), two(int), distant(int); extern int early;
-    int early = 3;
-    int zero(int n) { return n + early; }
+    int one(int), two(int), distant(int); extern int early; extern __thread int started;
+    int early = 1; __thread int started = 2;
+    int zero(int n) { return n + early + started; }
     int begin_with(int n) { return one(n) + two(n) + distant(n); }
 ";
 
@@ -171,7 +171,7 @@ fn code_of_more_than_128_mib_runs() {
     }
     // 72 MiB of code that nobody calls.
     let filler = |name: &str| arm(name, "-xassembler", ".text\n.fill 0x1200000, 4, 0xd503201f\n");
-    let flags = "-O2 -fPIC -ffreestanding -fno-stack-protector -mbranch-protection=standard";
+    let flags = "-O2 -fPIC -ffreestanding -fno-stack-protector -mbranch-protection=standard -mtls-dialect=trad";
     let objects = [
         arm(
             "program.o",
@@ -188,8 +188,10 @@ fn code_of_more_than_128_mib_runs() {
         arm("support.o", flags, bare::SUPPORT),
     ];
     let objects: Vec<&ObjectFile> = objects.iter().collect();
-    let (image, printed) = bare::output(&objects);
-    assert!(image.bytes[0] > 144 << 20 && image.stats.stubs > 5, "{:?}", image.stats);
-    // one(4) = 70 + two(4) + 2; two(4) = 14000 + 800; distant(4) = 8. two(1) = 11000 + 200.
-    assert_eq!(printed, "29680\n11200\n");
+    for module in [None, Some(9)] {
+        let (image, printed) = bare::output(&objects, module);
+        assert!(image.bytes[0] > 144 << 20 && image.stats.stubs > 5, "{:?}", image.stats);
+        // one(4) = 70 + two(4) + 2; two(4) = 14000 + 800; distant(4) = 8. two(1) = 11000 + 200.
+        assert_eq!(printed, "29680\n11200\n");
+    }
 }

@@ -174,10 +174,16 @@ fn unsupported_relocations_are_refused_by_name() {
         failure(ObjectFile::parse("a.o", std::fs::read(scratch.0.join("out.o")).unwrap()))
             .to_string()
     };
-    let source = "extern __thread int x; int f(void) { return x; }";
-    let error = parse("-xc -O1 -fPIC -mtls-dialect=trad", source);
-    let wanted = "R_AARCH64_TLSGD_ADR_PAGE21 is not supported; compile with -mtls-dialect=desc";
+    let error = parse("-xassembler", ".text\nadr x0, :tlsgd:x\n");
+    let wanted = "R_AARCH64_TLSGD_ADR_PREL21 is not supported; compile with -mtls-dialect=desc";
     assert!(error.contains(wanted), "{error}");
+    let call = "adrp x0, :tlsgd:x\nadd x0, x0, :tlsgd_lo12:x\nbl __tls_get_addr\nnop\n";
+    let unsound =
+        [("x0, x0", "x0, x1"), ("nop", "ret"), ("bl __tls", "bl __get"), ("12:x", "12:y")];
+    for (from, to) in unsound {
+        let error = parse("-xassembler", &format!(".text\n{}", call.replace(from, to)));
+        assert!(error.contains("a call of `__tls_get_addr` and `nop`"), "{to}: {error}");
+    }
     let error = parse("-xassembler", ".text\n.reloc 0, R_AARCH64_CALL26, x\n.word 0\n");
     assert!(error.contains("the bytes [00, 00, 00, 00] are no instruction"), "{error}");
     let error = parse("-xassembler", ".text\nadrp x1, :tlsdesc:x\n");
@@ -192,8 +198,11 @@ fn dynamic_thread_locals_have_descriptors() {
         return;
     }
     let source = "__thread int x[4] = {1, 2, 3, 4}; int *f(int n) { return &x[n]; }";
-    let object = arm("a.o", "-O2 -fPIC", source);
-    let mut graph = arm_graph(&[&object]).unwrap();
+    let called = "__thread int y; int *g(void) { return &y; }";
+    let objects =
+        [arm("a.o", "-O2 -fPIC", source), arm("c.o", "-O2 -fPIC -mtls-dialect=trad", called)];
+    let mut graph = arm_graph(&[&objects[0], &objects[1]]).unwrap();
+    assert!(graph.undefined().is_empty(), "{:?}", graph.undefined());
     let functions = [FAR, FAR + 64].map(ExecutorAddr::new);
     graph.define_thread_functions(functions[0], functions[1]).unwrap();
     let layout = graph.layout().unwrap().with_dynamic_threads(9).unwrap();
@@ -202,6 +211,9 @@ fn dynamic_thread_locals_have_descriptors() {
     let words: Vec<u64> =
         words.map(|word| u64::from_le_bytes(*word.first_chunk().unwrap())).collect();
     assert!(words.windows(3).any(|three| three == [FAR + 64, 9, 0]), "{words:x?}");
+    // The call has its words and a stub of the first function.
+    assert!(words.windows(2).any(|two| two == [9, 16]) && words.contains(&FAR), "{words:x?}");
+    assert_eq!(image.stats.stubs, 1);
     let fixed = arm("b.o", "-O2 -fno-pic", source);
     let layout = arm_graph(&[&fixed]).unwrap().layout().unwrap();
     let error = failure(layout.with_dynamic_threads(9)).to_string();

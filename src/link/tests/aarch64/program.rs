@@ -44,34 +44,56 @@ const OTHER: &str = "
     int other(int n) { shared = 4; return operations[0](n) - counted; }
 ";
 
+const WANTED: &str = "42\n7\n42\n-75\n34\n103\n-4\n15\n199\n0\n";
+
+fn objects(compiler: &str, flags: &str) -> [ObjectFile; 3] {
+    let flags = format!("{flags} -ffreestanding -fno-stack-protector -mbranch-protection=standard");
+    let sources = [("program.o", PROGRAM), ("other.o", OTHER), ("support.o", bare::SUPPORT)];
+    sources.map(|(name, source)| cross_compile(compiler, name, &flags, source))
+}
+
 #[test]
 fn a_program_runs_and_prints_what_it_computes() {
     if !is_here(GCC) || !is_here(QEMU) {
         return;
     }
-    let mut compilers = vec![(GCC, "")];
+    let models = [
+        "-O0 -fPIC",
+        "-O2 -fPIC",
+        "-O2 -fpic",
+        "-O2 -fno-pic",
+        "-O1 -fno-pic -ftls-model=initial-exec",
+    ];
+    let mut cases: Vec<(&str, String)> = models.map(|model| (GCC, model.to_owned())).to_vec();
+    cases.push((GCC, "-O2 -fPIC -mtls-dialect=trad".to_owned()));
     if is_here("clang") {
-        compilers.push(("clang", "--target=aarch64-linux-gnu"));
+        let clang = models.map(|model| ("clang", format!("--target=aarch64-linux-gnu {model}")));
+        cases.extend(clang);
+        // Thread-locals by their distance from the TLS block.
+        let local = "--target=aarch64-linux-gnu -O2 -fPIC -mllvm -aarch64-elf-ldtls-generation";
+        cases.push(("clang", local.to_owned()));
     }
-    for (compiler, target) in compilers {
-        for model in [
-            "-O0 -fPIC",
-            "-O2 -fPIC",
-            "-O2 -fpic",
-            "-O2 -fno-pic",
-            "-O1 -fno-pic -ftls-model=initial-exec",
-        ] {
-            let flags = format!(
-                "{target} {model} -ffreestanding -fno-stack-protector -mbranch-protection=standard"
-            );
-            let objects = [
-                cross_compile(compiler, "program.o", &flags, PROGRAM),
-                cross_compile(compiler, "other.o", &flags, OTHER),
-                cross_compile(compiler, "support.o", &flags, bare::SUPPORT),
-            ];
-            let (_, printed) = bare::output(&[&objects[0], &objects[1], &objects[2]]);
-            let wanted = "42\n7\n42\n-75\n34\n103\n-4\n15\n199\n0\n";
-            assert_eq!(printed, wanted, "{compiler} {flags}");
-        }
+    for (compiler, flags) in cases {
+        let objects = objects(compiler, &flags);
+        let (_, printed) = bare::output(&objects.each_ref(), None);
+        assert_eq!(printed, WANTED, "{compiler} {flags}");
+    }
+}
+
+#[test]
+fn a_program_with_dynamic_thread_locals_runs() {
+    if !is_here(GCC) || !is_here(QEMU) {
+        return;
+    }
+    let mut cases = vec![(GCC, "-O2 -fPIC"), (GCC, "-O2 -fPIC -mtls-dialect=trad")];
+    if is_here("clang") {
+        let local = "--target=aarch64-linux-gnu -O2 -fPIC -mllvm -aarch64-elf-ldtls-generation";
+        cases.push(("clang", local));
+    }
+    for (compiler, flags) in cases {
+        let objects = objects(compiler, flags);
+        let (image, printed) = bare::output(&objects.each_ref(), Some(9));
+        assert_eq!(printed, WANTED, "{compiler} {flags}");
+        assert_eq!(image.threads.unwrap().module, Some(9));
     }
 }

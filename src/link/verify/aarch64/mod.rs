@@ -8,12 +8,14 @@
 mod decode;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use object::elf::{self, RelocationType};
 
 use super::Fault;
 use super::fields::{Field, Fields, same};
 use super::memory::CODE;
+use super::raw::Relocation;
 use decode::{DISTANCE_21, NUMBER_12, Work, decode};
 
 /// The number of the processor in the header of a file.
@@ -28,9 +30,16 @@ pub(super) fn field_bytes(kind: RelocationType) -> Option<u64> {
     Some(match kind {
         elf::R_AARCH64_ABS64 | elf::R_AARCH64_PREL64 | elf::R_AARCH64_GOTREL64 => 8,
         elf::R_AARCH64_ABS16 | elf::R_AARCH64_PREL16 => 2,
-        RelocationType(258..=315 | 541..=573) => 4,
+        RelocationType(258..=315 | 513 | 514 | 528..=538 | 541..=573) => 4,
         _ => return None,
     })
+}
+
+/// The bytes of the instructions that call `__tls_get_addr`, as offsets in the section.
+pub(super) fn sequence(relocation: &Relocation) -> Option<Range<u64>> {
+    let start = relocation.offset;
+    let is_first = relocation.kind == elf::R_AARCH64_TLSGD_ADR_PAGE21;
+    Some(start..start.checked_add(16)?).filter(|_| is_first)
 }
 
 impl Fields<'_, '_> {
@@ -62,6 +71,13 @@ impl Fields<'_, '_> {
                 }
                 self.check_work(field, target, wanted)
             }
+            RelocationType(528..=538 | 572 | 573) => {
+                if self.tls_module(field)? != self.map.tls_module {
+                    return Err("it is a distance in the TLS block of another link".to_owned());
+                }
+                self.check_work(field, target, wanted)
+            }
+            elf::R_AARCH64_TLSGD_ADR_PAGE21 => self.check_tls_call(field, target),
             RelocationType(562..=564 | 569) => self.check_tls_descriptor(field, target),
             _ => self.check_work(field, target, wanted),
         }
@@ -122,8 +138,15 @@ impl Fields<'_, '_> {
                 Work::Address(found),
             ) => self.entry(found, target),
             // From here on, offsets of thread-locals.
-            (elf::R_AARCH64_TLSLE_ADD_TPREL_HI12, Work::Number(found)) => {
-                same(wanted & !0xfff, found)
+            (
+                elf::R_AARCH64_TLSLE_ADD_TPREL_HI12 | elf::R_AARCH64_TLSLD_ADD_DTPREL_HI12,
+                Work::Number(found),
+            ) => same(wanted & !0xfff, found),
+            (RelocationType(529 | 531 | 533 | 535 | 537 | 572), Work::Number(found)) => {
+                same(wanted, found)
+            }
+            (RelocationType(530 | 532 | 534 | 536 | 538 | 573), Work::Number(found)) => {
+                same(wanted & 0xfff, found)
             }
             (
                 elf::R_AARCH64_TLSLE_ADD_TPREL_LO12
@@ -201,9 +224,46 @@ impl Fields<'_, '_> {
         })
     }
 
+    /// Checks the four instructions that called `__tls_get_addr`: they make the address, or call the executor's function.
+    fn check_tls_call(&self, field: &Field<'_>, offset: u64) -> Result<(), Fault> {
+        let place = field.place;
+        let code = |number: u64| self.instruction(place.wrapping_add(4 * number));
+        let new = [code(0)?, code(1)?, code(2)?, code(3)?];
+        let Some(module) = self.tls_module(field)? else {
+            let offset = u32::try_from(offset);
+            let offset = offset.map_err(|_| "more than 32 bits were made of the offset")?;
+            // movz x0, #upper, lsl #16; movk x0, #lower; mrs x1, tpidr_el0; add x0, x1, x0
+            let (upper, lower) = (0xd2a0_0000 | offset >> 16 << 5, offset & 0xffff);
+            let wanted = [upper, 0xf280_0000 | lower << 5, 0xd53b_d041, 0x8b00_0020];
+            return if new == wanted { Ok(()) } else { Err(format!("it became {new:08x?}")) };
+        };
+        // adrp x0, words; add x0, x0, words; bl function; nop
+        let is_call = new[0] & !DISTANCE_21 == 0x9000_0000
+            && new[1] & !NUMBER_12 == 0x9100_0000
+            && new[2] >> 26 == 0x25
+            && new[3] == NOP;
+        let work = |number: u64, code: u32| {
+            decode(code, place.wrapping_add(4 * number)).map(|(work, _)| work)
+        };
+        let decoded = [work(0, new[0]), work(1, new[1]), work(2, new[2])];
+        let [Some(Work::Page(page)), Some(Work::Number(number)), Some(Work::Address(to))] = decoded
+        else {
+            return Err(format!("it became {new:08x?}"));
+        };
+        if !is_call || field.relocation.addend != 0 {
+            return Err(format!("it became {new:08x?}"));
+        }
+        let (function, _) =
+            self.map.thread_functions.ok_or("no function for thread-locals was defined")?;
+        self.stub(self.behind_far_jump(to)?, function)?;
+        let words = page.wrapping_add(number);
+        self.entry(words, module.into())?;
+        self.entry(words.wrapping_add(8), offset)
+    }
+
     /// Where a call ends that leads to an address, which may be a stub among the code.
     fn behind_far_jump(&self, found: u64) -> Result<u64, Fault> {
-        let is_in = |island: &std::ops::Range<u64>| island.contains(&found);
+        let is_in = |island: &Range<u64>| island.contains(&found);
         if !self.map.islands.iter().any(is_in) {
             return Ok(found);
         }
@@ -243,7 +303,7 @@ impl Fields<'_, '_> {
 
     /// The entries of the GOT by their values.
     pub(super) fn entries_by_value(
-        range: std::ops::Range<u64>,
+        range: Range<u64>,
         value: impl Fn(u64) -> Option<u64>,
     ) -> HashMap<u64, Vec<u64>> {
         let mut entries: HashMap<u64, Vec<u64>> = HashMap::new();
