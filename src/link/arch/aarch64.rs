@@ -7,7 +7,7 @@
 
 use super::aarch64_threads;
 use super::edge::{EdgeKind, Formula, Range, ThreadModel, kind};
-use super::facts::{Facts, FarJump};
+use super::facts::{Facts, FarJump, Field, FieldForm, Frames};
 use super::operand::{Class, Limit, Operand};
 use Class::{
     Add, AddHigh, Adr, Adrp, Branch14, Branch19, Branch26, Literal19, Load, LoadFar, Move,
@@ -31,6 +31,8 @@ pub(crate) static FACTS: Facts = Facts {
     routine_end: &[0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6],
     stub_bytes: 16,
     write_stub,
+    frames: Frames { stack_pointer: 31, frame_pointer: 29, return_address: 30, call_bytes: 0 },
+    field,
     far_jump: Some(FarJump {
         reach_bytes: 1 << 27,
         thread_call: aarch64_threads::CALL_OFFSET,
@@ -75,6 +77,31 @@ fn write_far_jump(stub: u64, to: u64, bytes: &mut [u8]) -> bool {
     page.store(&mut bytes[4..], distance);
     Operand { class: Add, limit: Unlimited }.store(&mut bytes[8..], to);
     true
+}
+
+/// The relocation of a field. In code it is the first of its form whose instruction `bytes` start with. In data, distances
+/// count from the end of the field.
+fn field(form: FieldForm, is_code: bool, bytes: &[u8]) -> Option<Field> {
+    let in_code: &[u32] = match form {
+        FieldForm::Call if bytes.get(3)? & 0x80 != 0 => &[CALL26, 280, 279],
+        FieldForm::Call => &[282, 280, 279],
+        FieldForm::Distance => &[275, 277, 278, 284, 285, 286, 299, 274, 273],
+        FieldForm::GotEntry => &[311, 312, 309],
+        FieldForm::Address => return Some(Field { number: 257, base: 0 }),
+    };
+    if is_code {
+        let is_it = |number: &&u32| {
+            let operand = edge_kind(**number).and_then(|kind| kind.operand);
+            operand.is_some_and(|operand| operand.is_of(bytes))
+        };
+        return in_code.iter().find(is_it).map(|number| Field { number: *number, base: 0 });
+    }
+    let number = match form {
+        FieldForm::Call => 314,
+        FieldForm::Distance => 261,
+        _ => 315,
+    };
+    Some(Field { number, base: -4 })
 }
 
 /// The kind of the relocation with this number; `None` when the supplement does not define it.

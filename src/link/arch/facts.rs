@@ -17,8 +17,42 @@ pub(crate) struct Facts {
     /// Writes the stub at an address that jumps to the address in the word at another. Returns false when they are too far from
     /// each other.
     pub(crate) write_stub: fn(stub: u64, entry: u64, bytes: &mut [u8]) -> bool,
+    /// The registers and the stack of calls, in the numbers of unwind information.
+    pub(crate) frames: Frames,
+    /// The relocation of a field that a program describes. `None` when its bytes are no instruction with such a field.
+    pub(crate) field: fn(form: FieldForm, is_code: bool, bytes: &[u8]) -> Option<Field>,
     /// What calls need that do not reach all code of an image. `None` where they reach it.
     pub(crate) far_jump: Option<FarJump>,
+}
+
+/// The registers of unwind information that have a meaning for frames.
+pub(crate) struct Frames {
+    pub(crate) stack_pointer: u8,
+    pub(crate) frame_pointer: u8,
+    pub(crate) return_address: u8,
+    /// The bytes that a call pushes: its return address, or none.
+    pub(crate) call_bytes: u32,
+}
+
+/// The meaning of a field in the words of programs that make code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldForm {
+    /// A call of a function, or a jump to it.
+    Call,
+    /// The way to a symbol.
+    Distance,
+    /// The way to an entry of the GOT.
+    GotEntry,
+    /// 8 bytes that hold an address.
+    Address,
+}
+
+/// The relocation of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub(crate) number: u32,
+    /// Where distances count from, as an addend.
+    pub(crate) base: i64,
 }
 
 /// Stubs that go to an address without a word that holds it.

@@ -3,7 +3,7 @@
 //! Invariant: a field that is written lies in the bytes that are given, and nothing else is written.
 
 use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel, kind};
-use super::facts::{Facts, store};
+use super::facts::{Facts, Field, FieldForm, Frames, store};
 use Formula::{
     Absolute, Branch, Delta, Dynamic, FromGot, GotBaseDelta, GotDelta, GotLoad, GotOffset, Nothing,
     Size, Thread,
@@ -23,6 +23,8 @@ pub(crate) static FACTS: Facts = Facts {
     routine_end: &[0x48, 0x83, 0xc4, 0x08, 0xc3],
     stub_bytes: STUB.len() as u64,
     write_stub,
+    frames: Frames { stack_pointer: 7, frame_pointer: 6, return_address: 16, call_bytes: 8 },
+    field,
     far_jump: None,
 };
 
@@ -67,6 +69,18 @@ fn write_stub(address: u64, entry: u64, bytes: &mut [u8]) -> bool {
     let code = stub(address, entry);
     code.iter().for_each(|code| bytes.copy_from_slice(code));
     code.is_some()
+}
+
+/// The relocation of a field: distances count from its end.
+#[expect(clippy::unnecessary_wraps, reason = "bytes of other processors may be no field")]
+fn field(form: FieldForm, _: bool, _: &[u8]) -> Option<Field> {
+    let (number, base) = match form {
+        FieldForm::Call => (R_X86_64_PLT32, -4),
+        FieldForm::Distance => (R_X86_64_PC32, -4),
+        FieldForm::GotEntry => (R_X86_64_GOTPCREL, -4),
+        FieldForm::Address => (R_X86_64_64, 0),
+    };
+    Some(Field { number, base })
 }
 
 /// The bytes of a trampoline's call; its return address is this far behind the trampoline's start.
@@ -129,8 +143,10 @@ pub(crate) fn relax_got_load(section: &mut [u8], edge: &Edge, place: u64, target
     true
 }
 
+const R_X86_64_64: u32 = 1;
 const R_X86_64_PC32: u32 = 2;
 const R_X86_64_PLT32: u32 = 4;
+const R_X86_64_GOTPCREL: u32 = 9;
 const R_X86_64_GOTPCRELX: u32 = 41;
 
 /// The relocations of the processor supplement up to 43, each at the index that is its number.

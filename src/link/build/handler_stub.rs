@@ -12,6 +12,7 @@
 
 use super::frame::Frame;
 use super::object_builder::ObjectBuilder;
+use crate::arch::processor::Processor;
 use crate::error::Result;
 use crate::read::object_file::ObjectFile;
 
@@ -31,7 +32,7 @@ const CONSTANTS: &str = ".constants";
 ///
 /// When the name is empty or has a NUL.
 pub fn handler_object(name: &str, constants: &[u8], target: &str) -> Result<ObjectFile> {
-    let mut object = ObjectBuilder::new(format!("handler {name}"));
+    let mut object = ObjectBuilder::for_processor(format!("handler {name}"), Processor::X86_64);
     let stub = object.function(name, CODE).frame(Frame::new());
     stub.distance(CONSTANTS_FIELD, CONSTANTS, 0).call(TARGET_FIELD, target);
     object.constant(CONSTANTS, constants).local();

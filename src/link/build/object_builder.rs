@@ -6,16 +6,20 @@
 
 use std::collections::{HashMap, HashSet};
 
+use object::elf::RelocationType;
 use object::write::{
     Object, Relocation, SectionId, StandardSection, Symbol, SymbolId, SymbolSection,
 };
 use object::{
     Architecture, BinaryFormat, Endianness, RelocationFlags, SectionKind, SymbolFlags, SymbolKind,
-    SymbolScope, elf,
+    SymbolScope,
 };
 
+use super::frame::Rows;
 use super::part::{ObjectPart, PartKind};
 use super::unwind::Records;
+use crate::arch::facts::FieldForm;
+use crate::arch::processor::Processor;
 use crate::error::{Error, Result};
 use crate::read::object_file::ObjectFile;
 
@@ -48,14 +52,35 @@ use crate::read::object_file::ObjectFile;
 #[derive(Debug, Clone)]
 pub struct ObjectBuilder {
     name: String,
+    processor: Processor,
     parts: Vec<ObjectPart>,
 }
 
 impl ObjectBuilder {
-    /// An object that defines nothing. `name` is its name in messages.
+    /// An object that defines nothing, for the processor of this program. `name` is its name in messages.
     #[must_use]
     pub fn new(name: impl Into<String>) -> ObjectBuilder {
-        ObjectBuilder { name: name.into(), parts: Vec::new() }
+        Self::for_processor(name, Processor::HOST)
+    }
+
+    /// An object that defines nothing, for this processor.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use farcall_link::{Frame, ObjectBuilder, Processor};
+    ///
+    /// // stp x29, x30, [sp, #-16]!; mov x29, sp; bl labs; ldp x29, x30, [sp], #16; ret
+    /// let code = [0xa9bf_7bfd_u32, 0x9100_03fd, 0x9400_0000, 0xa8c1_7bfd, 0xd65f_03c0];
+    /// let code: Vec<u8> = code.into_iter().flat_map(u32::to_le_bytes).collect();
+    /// let mut object = ObjectBuilder::for_processor("made by hand", Processor::Aarch64);
+    /// object.function("far", code).call(8, "labs").frame(Frame::of_frame_record(16).leave(16));
+    /// assert_eq!(object.build()?.processor(), Processor::Aarch64);
+    /// # Ok::<(), farcall_link::Error>(())
+    /// ```
+    #[must_use]
+    pub fn for_processor(name: impl Into<String>, processor: Processor) -> ObjectBuilder {
+        ObjectBuilder { name: name.into(), processor, parts: Vec::new() }
     }
 
     /// Adds a function with this machine code. The code must not depend on its address but through fields of the part.
@@ -101,7 +126,7 @@ impl ObjectBuilder {
         let mut names = HashSet::new();
         let mut frames = Vec::new();
         for (number, part) in self.parts.iter().enumerate() {
-            part.check().map_err(|error| self.at(part, &error))?;
+            part.check(self.processor.facts()).map_err(|error| self.at(part, &error))?;
             if !names.insert(&part.name) {
                 let error =
                     Error::invalid("the name is there already: give each part a name of its own");
@@ -111,10 +136,15 @@ impl ObjectBuilder {
             let bytes = u32::try_from(part.content.len());
             let bytes =
                 bytes.map_err(|_| Error::invalid("a function of 4 GiB or more has no frame"));
-            let rows = bytes.and_then(|bytes| Ok((number, frame.rows(bytes)?, bytes)));
+            let rows =
+                bytes.and_then(|bytes| Ok((number, frame.rows(bytes, self.processor)?, bytes)));
             frames.push(rows.map_err(|error| self.at(part, &error))?);
         }
-        let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+        let architecture = match self.processor {
+            Processor::X86_64 => Architecture::X86_64,
+            Processor::Aarch64 => Architecture::Aarch64,
+        };
+        let mut object = Object::new(BinaryFormat::Elf, architecture, Endianness::Little);
         // Says that no code goes onto the stack.
         object.add_section(Vec::new(), b".note.GNU-stack".to_vec(), SectionKind::Linker);
         let placed: Vec<_> = self.parts.iter().map(|part| place(&mut object, part)).collect();
@@ -125,7 +155,7 @@ impl ObjectBuilder {
         let written = self.relocate(&mut object, &placed, &mut symbols);
         let written = written.and_then(|()| match frames.is_empty() {
             true => Ok(()),
-            false => unwind(&mut object, &Records::new(&frames), &placed),
+            false => self.unwind(&mut object, &frames, &placed),
         });
         let bytes = written
             .and_then(|()| object.write().map_err(|error| Error::invalid(error.to_string())));
@@ -153,12 +183,35 @@ impl ObjectBuilder {
                         SymbolScope::Unknown,
                     ))
                 });
-                let flags = RelocationFlags::Elf { r_type: field.kind };
-                let relocation =
-                    Relocation { offset: field.offset, symbol, addend: field.addend, flags };
+                let found = part.relocation(self.processor.facts(), field)?;
+                let addend = field.addend.saturating_add(found.base);
+                let flags = RelocationFlags::Elf { r_type: RelocationType(found.number) };
+                let relocation = Relocation { offset: field.offset, symbol, addend, flags };
                 let added = object.add_relocation(*section, relocation);
                 added.map_err(|error| self.at(part, &Error::invalid(error.to_string())))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the unwind information.
+    fn unwind(
+        &self,
+        object: &mut Object<'_>,
+        frames: &[(usize, Rows, u32)],
+        placed: &[(SectionId, SymbolId)],
+    ) -> Result<()> {
+        let records = Records::new(frames, self.processor);
+        let section = object.section_id(StandardSection::EhFrame);
+        object.append_section_data(section, records.bytes(), 8);
+        let field = (self.processor.facts().field)(FieldForm::Distance, false, &[]);
+        let number = field.map_or(0, |field| field.number);
+        for (offset, function) in &records.fields {
+            let symbol = object.section_symbol(placed[*function].0);
+            let flags = RelocationFlags::Elf { r_type: RelocationType(number) };
+            let relocation = Relocation { offset: *offset, symbol, addend: 0, flags };
+            let added = object.add_relocation(section, relocation);
+            added.map_err(|error| Error::invalid(error.to_string()))?;
         }
         Ok(())
     }
@@ -181,24 +234,6 @@ fn place(object: &mut Object<'_>, part: &ObjectPart) -> (SectionId, SymbolId) {
         _ => object.add_symbol_data(symbol, section, &part.content, part.alignment),
     };
     (section, symbol)
-}
-
-/// Adds the unwind information.
-fn unwind(
-    object: &mut Object<'_>,
-    records: &Records,
-    placed: &[(SectionId, SymbolId)],
-) -> Result<()> {
-    let section = object.section_id(StandardSection::EhFrame);
-    object.append_section_data(section, records.bytes(), 8);
-    for (offset, function) in &records.fields {
-        let symbol = object.section_symbol(placed[*function].0);
-        let flags = RelocationFlags::Elf { r_type: elf::R_X86_64_PC32 };
-        let relocation = Relocation { offset: *offset, symbol, addend: 0, flags };
-        let added = object.add_relocation(section, relocation);
-        added.map_err(|error| Error::invalid(error.to_string()))?;
-    }
-    Ok(())
 }
 
 fn symbol_of(name: &str, kind: SymbolKind, scope: SymbolScope) -> Symbol {

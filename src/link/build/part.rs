@@ -2,9 +2,8 @@
 //!
 //! Invariant: a part that passes its check has fields that are inside and do not overlap.
 
-use object::elf::{self, RelocationType};
-
 use super::frame::Frame;
+use crate::arch::facts::{Facts, Field as Relocation, FieldForm};
 use crate::error::{Error, Result};
 use crate::limits::ALIGNMENT_MAX;
 
@@ -48,14 +47,14 @@ pub(super) enum PartKind {
 #[derive(Debug, Clone)]
 pub(super) struct Field {
     pub(super) offset: u64,
-    pub(super) kind: RelocationType,
+    pub(super) form: FieldForm,
     pub(super) symbol: String,
     pub(super) addend: i64,
 }
 
 impl Field {
     fn bytes(&self) -> u64 {
-        if self.kind == elf::R_X86_64_64 { 8 } else { 4 }
+        if self.form == FieldForm::Address { 8 } else { 4 }
     }
 }
 
@@ -75,26 +74,34 @@ impl ObjectPart {
 
     /// The 4 bytes at `offset` are the operand of a `call` or `jmp` to a function. The function may be anywhere: the linker puts a
     /// jump between where it is out of reach.
+    ///
+    /// For AArch64 they are the instruction: `bl` or `b`; or a conditional branch, to what is near.
     pub fn call(&mut self, offset: u64, function: &str) -> &mut ObjectPart {
-        self.field(offset, elf::R_X86_64_PLT32, function, -4)
+        self.field(offset, FieldForm::Call, function, 0)
     }
 
     /// The 4 bytes at `offset` are the distance from their end to a symbol, plus `addend`: an operand relative to `rip`. An
     /// instruction with `n` bytes behind the field wants the addend `-n`. The symbol must be within 2 GiB, as everything in
     /// one link is, and as the executor's libraries are.
+    ///
+    /// For AArch64 they are an instruction that makes a part of the address. `adrp` makes its page, and `add`, a load or a store
+    /// adds the place in the page. `adr` and a load relative to the instruction make all of it, and reach 1 MiB.
     pub fn distance(&mut self, offset: u64, symbol: &str, addend: i64) -> &mut ObjectPart {
-        self.field(offset, elf::R_X86_64_PC32, symbol, addend.saturating_sub(4))
+        self.field(offset, FieldForm::Distance, symbol, addend)
     }
 
     /// The 4 bytes at `offset` are the distance from their end to 8 bytes that hold the address of a symbol. The symbol may be
     /// anywhere. `mov rax, [rip + field]` loads its address, and `call [rip + field]` calls it. The field ends the instruction.
+    ///
+    /// For AArch64 they are an instruction, `adrp` or the `ldr` of 8 bytes that follows it.
     pub fn got_entry(&mut self, offset: u64, symbol: &str) -> &mut ObjectPart {
-        self.field(offset, elf::R_X86_64_GOTPCREL, symbol, -4)
+        self.field(offset, FieldForm::GotEntry, symbol, 0)
     }
 
-    /// The 8 bytes at `offset` are the address of a symbol, plus `addend`: in data, or the operand of `movabs`.
+    /// The 8 bytes at `offset` are the address of a symbol, plus `addend`: in data, or the operand of `movabs`. For AArch64 `ldr` may
+    /// load it from behind the code.
     pub fn address(&mut self, offset: u64, symbol: &str, addend: i64) -> &mut ObjectPart {
-        self.field(offset, elf::R_X86_64_64, symbol, addend)
+        self.field(offset, FieldForm::Address, symbol, addend)
     }
 
     /// Its alignment in bytes, a power of two of at most 65,536. Without this a function is aligned to 16, and data to 8.
@@ -118,17 +125,34 @@ impl ObjectPart {
     fn field(
         &mut self,
         offset: u64,
-        kind: RelocationType,
+        form: FieldForm,
         symbol: &str,
         addend: i64,
     ) -> &mut ObjectPart {
-        self.fields.push(Field { offset, kind, symbol: symbol.to_owned(), addend });
+        self.fields.push(Field { offset, form, symbol: symbol.to_owned(), addend });
         self
+    }
+
+    /// The relocation of a field that is inside.
+    ///
+    /// # Errors
+    /// The instruction there has no such field.
+    pub(super) fn relocation(&self, facts: &Facts, field: &Field) -> Result<Relocation> {
+        let start = usize::try_from(field.offset).unwrap_or(usize::MAX);
+        let bytes = self.content.get(start..).unwrap_or_default();
+        (facts.field)(field.form, self.kind == PartKind::Function, bytes).ok_or_else(|| {
+            Error::invalid(format!(
+                "the bytes {:02x?} at offset {start} are no instruction with a field for `{}`: give the offset of the \
+                 instruction, and its other bits",
+                bytes.get(..4).unwrap_or_default(),
+                field.symbol
+            ))
+        })
     }
 
     /// # Errors
     /// The part cannot be in an object; the message says why, without its name.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self, facts: &Facts) -> Result<()> {
         let names = self.fields.iter().map(|field| &field.symbol).chain([&self.name]);
         if let Some(name) = names.into_iter().find(|name| name.is_empty() || name.contains('\0')) {
             return Err(Error::invalid(format!(
@@ -177,6 +201,7 @@ impl ObjectPart {
                     field.symbol
                 )));
             }
+            self.relocation(facts, field)?;
             end = next;
         }
         Ok(())

@@ -6,31 +6,30 @@
 
 use gimli::{
     DW_CFA_advance_loc, DW_CFA_advance_loc1, DW_CFA_advance_loc2, DW_CFA_advance_loc4,
-    DW_CFA_def_cfa, DW_CFA_nop, DW_CFA_offset, DW_CFA_restore, DW_EH_PE_pcrel, DW_EH_PE_sdata4,
+    DW_CFA_def_cfa, DW_CFA_nop, DW_CFA_offset, DW_CFA_offset_extended, DW_CFA_restore,
+    DW_CFA_restore_extended, DW_EH_PE_pcrel, DW_EH_PE_sdata4,
 };
 
-use super::frame::{ENTRY, REGISTERS, Row, Rows};
-
-/// The numbers of the stack pointer, of the frame pointer and of the return address in unwind information.
-const RSP: u8 = 7;
-const RBP: u8 = 6;
-const RETURN: u8 = 16;
+use super::frame::{REGISTERS, Row, Rows};
+use crate::arch::facts::Frames;
+use crate::arch::processor::Processor;
 
 /// Saved registers lie at multiples of this below the caller's stack pointer.
 const SLOT_BYTES: u32 = 8;
 
 /// The bytes of `.eh_frame`, and the places in it that refer to functions.
-#[derive(Debug, Default)]
 pub(super) struct Records {
     bytes: Vec<u8>,
+    frames: &'static Frames,
     /// The offset of a field of 4 bytes, and the number of the function whose distance it has.
     pub(super) fields: Vec<(u64, usize)>,
 }
 
 impl Records {
     /// The records of functions: their number, the rows of their frame, their size.
-    pub(super) fn new(frames: &[(usize, Rows, u32)]) -> Records {
-        let mut records = Records::default();
+    pub(super) fn new(functions: &[(usize, Rows, u32)], processor: Processor) -> Records {
+        let frames = &processor.facts().frames;
+        let mut records = Records { bytes: Vec::new(), frames, fields: Vec::new() };
         records.record(|records| {
             records.word(0); // the mark of what functions have in common
             let version = 1;
@@ -38,12 +37,14 @@ impl Records {
             let data_alignment = (-SLOT_BYTES.cast_signed()).to_le_bytes()[0] & 0x7f;
             records.bytes.push(version);
             records.bytes.extend(b"zR\0");
-            records.bytes.extend([code_alignment, data_alignment, RETURN]);
+            records.bytes.extend([code_alignment, data_alignment, frames.return_address]);
             records.bytes.extend([1, DW_EH_PE_pcrel.0 | DW_EH_PE_sdata4.0]);
-            records.cfa(&ENTRY);
-            records.bytes.extend([DW_CFA_offset.0 | RETURN, 1]);
+            records.cfa(&Row::entry(processor.facts()));
+            if frames.call_bytes > 0 {
+                records.bytes.extend([DW_CFA_offset.0 | frames.return_address, 1]);
+            }
         });
-        for (function, rows, bytes) in frames {
+        for (function, rows, bytes) in functions {
             records.record(|records| records.entry(*function, rows, *bytes));
         }
         records
@@ -74,7 +75,7 @@ impl Records {
         let mut at = 0;
         for pair in rows.windows(2) {
             let [(_, old), (behind, new)] = pair else { continue };
-            if (old.top(), old.saved) != (new.top(), new.saved) {
+            if (self.top(old), old.saved) != (self.top(new), new.saved) {
                 self.advance(behind - at);
                 self.change(old, new);
                 at = *behind;
@@ -99,27 +100,39 @@ impl Records {
 
     /// The instructions that make one row of another.
     fn change(&mut self, old: &Row, new: &Row) {
-        if old.top() != new.top() {
+        if self.top(old) != self.top(new) {
             self.cfa(new);
         }
-        for ((_, number), (old, new)) in REGISTERS.into_iter().zip(old.saved.iter().zip(&new.saved))
-        {
+        let saved = old.saved.iter().zip(&new.saved);
+        for ((_, _, number), (old, new)) in REGISTERS.into_iter().zip(saved) {
+            // The short forms have six bits.
+            let is_short = number < 0x40;
             match new {
                 _ if old == new => {}
                 Some(below) => {
-                    self.bytes.push(DW_CFA_offset.0 | number);
+                    match is_short {
+                        true => self.bytes.push(DW_CFA_offset.0 | number),
+                        false => self.bytes.extend([DW_CFA_offset_extended.0, number]),
+                    }
                     self.number(below / SLOT_BYTES);
                 }
-                None => self.bytes.push(DW_CFA_restore.0 | number),
+                None if is_short => self.bytes.push(DW_CFA_restore.0 | number),
+                None => self.bytes.extend([DW_CFA_restore_extended.0, number]),
             }
         }
     }
 
     /// Where the caller's stack pointer was.
     fn cfa(&mut self, row: &Row) {
-        let (register, above) = row.top();
+        let (register, above) = self.top(row);
         self.bytes.extend([DW_CFA_def_cfa.0, register]);
         self.number(above);
+    }
+
+    /// The register that tells where the caller's stack pointer was, and the distance from there.
+    fn top(&self, row: &Row) -> (u8, u32) {
+        let Frames { stack_pointer, frame_pointer, .. } = *self.frames;
+        row.pointer.map_or((stack_pointer, row.stack), |pointer| (frame_pointer, pointer))
     }
 
     fn word(&mut self, word: u32) {
@@ -133,13 +146,6 @@ impl Records {
             number >>= 7;
         }
         self.bytes.push(number.to_le_bytes()[0]);
-    }
-}
-
-impl Row {
-    /// The register that tells where the caller's stack pointer was, and the distance from there.
-    fn top(&self) -> (u8, u32) {
-        self.pointer.map_or((RSP, self.stack), |pointer| (RBP, pointer))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{External, Processor};
 
 mod bare;
 mod bits;
+mod built;
 mod checker;
 mod islands;
 mod links;
