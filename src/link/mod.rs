@@ -17,7 +17,8 @@
 //! | `place` | 6 | It refuses what cannot be linked (`check`). |
 //! | | 7 | It makes the GOT and the PLT (`got_plt`), and a stub and a slot for each ifunc (`ifunc`). |
 //! | | 8 | It makes a block of each section and table (`block`), and packs `.eh_frame`. |
-//! | | 9 | It gives every block its offset in one of three stripes: code, constants, data. Large code gets stubs in between (`islands`). Nothing is added after this. |
+//! | | 9 | It gives every block its offset in one of three stripes: code, constants, data. Nothing is added after this. |
+//! | | | Code that is larger than the reach of its calls gets stubs in between (`islands`). |
 //! | | 10 | [`Layout::fixup`] takes the addresses of the stripes, and computes the address of every symbol (`addresses`). |
 //! | `apply` | 11 | It writes the bytes of the stripes and computes every relocated field. |
 //! | `output` | 12 | It returns an [`Image`], which is plain data: stripes, what to run at start and end, a [`SymbolTable`]. |

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use farcall::internals::readers;
-use farcall::link::fuzz::{Attempt, Program, Random, damaged, is_fault};
+use farcall::link::fuzz::{Attempt, Processor, Program, Random, damaged, is_fault};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::allocator::peak_of;
@@ -49,19 +49,34 @@ pub(crate) struct Totals {
     memory: usize,
 }
 
-/// The files that the cases damage.
-pub(crate) fn prepare() -> Vec<Vec<u8>> {
-    corpus::build()
+/// The files that the cases damage, and the processor that the cases are for.
+pub(crate) struct Corpus {
+    processor: Processor,
+    files: Vec<Vec<u8>>,
+}
+
+/// Makes the files that the cases damage. Without a name the processor is x86-64.
+///
+/// # Errors
+/// There is no processor of this name.
+pub(crate) fn prepare(processor: Option<String>) -> Result<Corpus, String> {
+    let processor = match processor.as_deref() {
+        None | Some("x86-64") => Processor::X86_64,
+        Some("aarch64") => Processor::Aarch64,
+        Some(other) => return Err(format!("{other} is no processor: x86-64 and aarch64 are")),
+    };
+    Ok(Corpus { processor, files: corpus::build(processor) })
 }
 
 /// Runs a case.
 ///
 /// # Errors
 /// Says what the linker did wrong.
-pub(crate) fn run(number: u64, corpus: &[Vec<u8>], totals: &mut Totals) -> Result<(), String> {
+pub(crate) fn run(number: u64, corpus: &Corpus, totals: &mut Totals) -> Result<(), String> {
+    let Corpus { processor, files } = corpus;
     let mut random = Random::new(number);
     if number.is_multiple_of(CASES_FOR_THREADS) {
-        let link = || Program::of_many(&mut random).by_threads();
+        let link = || Program::of_many(&mut random, *processor).by_threads();
         let members = catch_unwind(AssertUnwindSafe(link)).map_err(|_| "it panicked")??;
         totals.by_threads += u64::from(members.is_some_and(|members| members > 0));
         return Ok(());
@@ -71,11 +86,11 @@ pub(crate) fn run(number: u64, corpus: &[Vec<u8>], totals: &mut Totals) -> Resul
     }
     let start = busy();
     let outcome = if random.one_in(10) {
-        let program = Program::random(&mut random);
+        let program = Program::random(&mut random, *processor);
         let bytes = program.objects.iter().map(Vec::len).sum();
         judge(bytes, totals, || Attempt::program(&program))
     } else {
-        let file = damaged(&mut random, corpus);
+        let file = damaged(&mut random, files);
         judge(file.len(), totals, || Attempt::file(&file))
     };
     let taken = busy().saturating_sub(start);

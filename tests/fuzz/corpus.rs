@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use farcall::link::fuzz::{Program, Random};
+use farcall::link::fuzz::{Processor, Program, Random};
 
 /// The sources, and the flags that they are compiled with.
 const C_AND_CPP: [(&str, &str); 18] = [
@@ -30,32 +30,87 @@ const C_AND_CPP: [(&str, &str); 18] = [
     ("out_of_range.s", ""),
 ];
 
+/// The same for AArch64.
+const FOR_AARCH64: [(&str, &str); 19] = [
+    ("hello.c", "-O2"),
+    ("data.c", "-O0 -fPIC"),
+    ("data.c", "-O2 -fno-pic -fdata-sections"),
+    ("common_a.c", "-fcommon -g"),
+    ("weak_a.c", "-O2 -ffunction-sections -g -gz"),
+    ("visibility_a.c", "-O2 -fPIC -mbranch-protection=standard"),
+    ("priority_a.c", "-O1"),
+    ("tls.c", "-O2"),
+    ("tls.c", "-O2 -fPIC"),
+    ("tls.c", "-O2 -fPIC -mtls-dialect=trad"),
+    ("tls.c", "-O2 -fPIC -ftls-model=initial-exec"),
+    ("ifunc.c", "-O2"),
+    ("varargs.c", "-O2 -mcmodel=large -fno-pic"),
+    ("varargs.c", "-O2 -mcmodel=tiny"),
+    ("longjmp.c", "-O2 -fno-asynchronous-unwind-tables"),
+    ("exceptions_a.cpp", "-O0"),
+    ("shared_inline_a.cpp", "-O2 -ffunction-sections"),
+    ("templates_a.cpp", "-O1 -fPIC"),
+    ("statics_a.cpp", "-O2 -fno-pic -g"),
+];
+
+/// The compilers for a processor: of C, of C++, and what makes `rustc` one.
+type Compilers = (&'static str, &'static str, &'static [&'static str]);
+const FOR_HOST: Compilers = ("cc", "c++", &[]);
+const CROSS: Compilers =
+    ("aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", &["--target", "aarch64-unknown-linux-gnu"]);
+
 /// The bytes of a file. Larger ones would only make the run slower.
 const FILE_BYTES_MAX: usize = 48 << 10;
 
 /// How many random objects there are.
 const PROGRAMS: u64 = 24;
 
-/// Compiles the corpus.
+/// Makes the corpus. Without compilers for AArch64 its corpus has random objects only.
 ///
 /// # Panics
-/// When a compiler is missing or fails.
-pub(crate) fn build() -> Vec<Vec<u8>> {
+/// A compiler for the host is missing, or one fails.
+pub(crate) fn build(processor: Processor) -> Vec<Vec<u8>> {
+    let mut files = match processor {
+        Processor::Aarch64 if !is_here(CROSS.0) || !is_here(CROSS.1) => {
+            println!("skipped: link fuzz: {}: not installed", CROSS.0);
+            Vec::new()
+        }
+        Processor::Aarch64 => compile(&FOR_AARCH64, &CROSS),
+        _ => compile(&C_AND_CPP, &FOR_HOST),
+    };
+    let random = |seed| Program::random(&mut Random::new(seed), processor).objects;
+    files.extend((0..PROGRAMS).flat_map(random));
+    let largest = files.iter().map(Vec::len).max();
+    assert!(largest < Some(FILE_BYTES_MAX), "a file of {largest:?} bytes");
+    files
+}
+
+fn is_here(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Compiles these sources, and makes archives of some of the objects.
+fn compile(sources: &[(&str, &str)], (c, cpp, for_rust): &Compilers) -> Vec<Vec<u8>> {
     let scratch = tempfile::tempdir().expect("a folder for objects");
     let mut objects = Vec::new();
-    for (number, (source, flags)) in C_AND_CPP.into_iter().enumerate() {
+    for (number, (source, flags)) in sources.iter().enumerate() {
         let object = scratch.path().join(format!("{number}_with_a_long_name.o"));
-        let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
-        let mut command = Command::new(compiler);
+        let mut command = Command::new(if source.ends_with(".cpp") { cpp } else { c });
         command.args(flags.split_whitespace()).args(["-w", "-c", "-o"]).arg(&object);
-        run(command.arg(sources().join(source)));
+        run(command.arg(folder().join(source)));
         objects.push(object);
     }
     let rust = scratch.path().join("rust.o");
     let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or("rustc".into()));
-    command.args(["--edition", "2024", "--crate-type", "lib", "--emit", "obj", "-O", "-o"]);
-    run(command.arg(&rust).arg(write(scratch.path(), "rust.rs", RUST)));
-    objects.push(rust);
+    command.args(*for_rust).args(["--edition", "2024", "--crate-type", "lib", "--emit", "obj"]);
+    command.args(["-O", "-o"]).arg(&rust).arg(write(scratch.path(), "rust.rs", RUST));
+    // Rust's standard library for another processor may be missing.
+    if for_rust.is_empty() || command.output().is_ok_and(|output| output.status.success()) {
+        run(&mut command);
+        objects.push(rust);
+    } else {
+        println!("skipped: link fuzz: the standard library of {for_rust:?}: not installed");
+    }
     // With a symbol table, without one, and thin.
     let archives = ["rcs", "rcS", "rcsT"].map(|options| {
         let archive = scratch.path().join(format!("{options}.a"));
@@ -63,11 +118,7 @@ pub(crate) fn build() -> Vec<Vec<u8>> {
         archive
     });
     let files = objects.iter().chain(&archives);
-    let mut files: Vec<Vec<u8>> = files.map(|path| fs::read(path).expect("an object")).collect();
-    files.extend((0..PROGRAMS).flat_map(|seed| Program::random(&mut Random::new(seed)).objects));
-    let largest = files.iter().map(Vec::len).max();
-    assert!(largest < Some(FILE_BYTES_MAX), "a file of {largest:?} bytes");
-    files
+    files.map(|path| fs::read(path).expect("an object")).collect()
 }
 
 /// A source in Rust. It has no threads, so that the object stays small.
@@ -85,7 +136,7 @@ const RUST: &str = "
     }
 ";
 
-fn sources() -> PathBuf {
+fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../sources")
 }
 

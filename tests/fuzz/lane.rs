@@ -26,8 +26,9 @@ pub(crate) struct Totals {
 /// The corpus of these cases, which need none.
 pub(crate) struct Nothing;
 
-pub(crate) fn prepare() -> Nothing {
-    Nothing
+#[expect(clippy::unnecessary_wraps, reason = "the linker's cases may be for no processor")]
+pub(crate) fn prepare(_: Option<String>) -> Result<Nothing, String> {
+    Ok(Nothing)
 }
 
 /// Runs a case.

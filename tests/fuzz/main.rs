@@ -1,7 +1,7 @@
 //! Tries millions of cases. They are the linker on damaged files and random programs, or the controller's side of a lane on an
 //! executor that writes arbitrary words.
 //!
-//!     cargo run --release -p farcall-fuzz -- [CASES] [FIRST]
+//!     cargo run --release -p farcall-fuzz -- [CASES] [FIRST] [x86-64|aarch64]
 //!     RUSTFLAGS="--cfg model --cfg hostile" CARGO_TARGET_DIR=target/hostile cargo run --release -p farcall-fuzz -- ...
 //!
 //! A case follows from its number, so a failed case can be repeated alone. A case fails when the code panics, makes something
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         None => default,
     };
     let (cases, first) = (number(CASES), number(0));
-    match run(first, cases) {
+    match run(first, cases, arguments.next()) {
         Ok(totals) => {
             println!("{NAME}: {cases} cases: {totals}");
             ExitCode::SUCCESS
@@ -52,9 +52,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs some cases, and stops at the first that fails.
-fn run(first: u64, cases: u64) -> Result<Totals, String> {
-    let corpus = case::prepare();
+/// Runs some cases, and stops at the first that fails. The linker's cases are for a processor.
+fn run(first: u64, cases: u64, processor: Option<String>) -> Result<Totals, String> {
+    let corpus = case::prepare(processor)?;
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let (next, end) = (AtomicU64::new(first), first.saturating_add(cases));
     let watch = Watch::new(threads);
@@ -95,7 +95,18 @@ mod tests {
 
     #[test]
     fn cases_do_no_harm() {
-        let totals = run(0, CASES).unwrap();
+        do_no_harm(None);
+    }
+
+    #[test]
+    #[cfg(not(hostile))]
+    fn cases_for_aarch64_do_no_harm() {
+        do_no_harm(Some("aarch64"));
+        assert!(run(0, 1, Some("z80".to_owned())).unwrap_err().contains("is no processor"));
+    }
+
+    fn do_no_harm(processor: Option<&str>) {
+        let totals = run(0, CASES, processor.map(str::to_owned)).unwrap();
         println!("{NAME}: {CASES} cases: {totals}");
         assert!(totals.has_both(CASES / 10), "{totals}");
     }

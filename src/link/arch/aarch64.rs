@@ -5,7 +5,6 @@
 //!
 //! Invariant: the table is sorted by number.
 
-use super::aarch64_threads;
 use super::edge::{EdgeKind, Formula, Range, ThreadModel, kind};
 use super::facts::{Facts, FarJump, Field, FieldForm, Frames};
 use super::operand::{Class, Limit, Operand};
@@ -35,7 +34,7 @@ pub(crate) static FACTS: Facts = Facts {
     field,
     far_jump: Some(FarJump {
         reach_bytes: 1 << 27,
-        thread_call: aarch64_threads::CALL_OFFSET,
+        thread_call: CALL_OFFSET,
         write: write_far_jump,
     }),
 };
@@ -124,7 +123,8 @@ pub(super) const TLSDESC_LD64_LO12: u32 = 563;
 pub(super) const TLSDESC_ADD_LO12: u32 = 564;
 pub(super) const TLSDESC_CALL: u32 = 569;
 
-/// Kinds of one sequence; the other one of it is the call's.
+/// Where the call of `__tls_get_addr` is in its sequence, and the kinds of the sequence's relocations.
+pub(super) const CALL_OFFSET: u64 = 8;
 pub(super) const TLSGD_ADR_PAGE21: u32 = 513;
 pub(super) const TLSGD_ADD_LO12_NC: u32 = 514;
 pub(super) const CALL26: u32 = 283;

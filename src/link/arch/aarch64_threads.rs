@@ -39,9 +39,8 @@ const LOWER: u32 = 0xf280_0000;
 const THREAD_POINTER: u32 = 0xd53b_d041;
 const SUM: u32 = 0x8b00_0020;
 
-/// The distances of the second and the third relocation of a sequence, from the first.
-const ADD_OFFSET: u32 = 4;
-pub(crate) const CALL_OFFSET: u64 = 8;
+/// The size of an instruction, and of a sequence.
+const CODE_BYTES: u32 = 4;
 const SEQUENCE_BYTES: usize = 16;
 
 const UNKNOWN_CODE: &str = "the instruction is not the one that the processor supplement prescribes, with x0 \
@@ -99,8 +98,8 @@ fn is_sequence(code: &[u8], [page, add, call]: [&Edge; 3]) -> bool {
     numbers == [aarch64::TLSGD_ADR_PAGE21, aarch64::TLSGD_ADD_LO12_NC, aarch64::CALL26]
         && [page, add, call].iter().all(|edge| is_prescribed(code, edge))
         && page.target == add.target
-        && next(ADD_OFFSET) == Some(add.offset)
-        && next(2 * ADD_OFFSET) == Some(call.offset)
+        && next(CODE_BYTES) == Some(add.offset)
+        && next(2 * CODE_BYTES) == Some(call.offset)
         && code[call.offset as usize..].get(4..).is_some_and(|rest| rest.starts_with(&NOP))
 }
 
@@ -150,7 +149,7 @@ pub(crate) fn call(code: &mut [u8], place: u64, descriptor: u64, function: u64) 
     let add = Operand { class: Class::Add, limit: Limit::None };
     let branch = Operand { class: Class::Branch26, limit: Limit::Signed(28) };
     let pages = page.distance(words, place);
-    let distance = branch.distance(function, place.wrapping_add(CALL_OFFSET));
+    let distance = branch.distance(function, place.wrapping_add(aarch64::CALL_OFFSET));
     page.store(code, pages);
     add.store(&mut code[4..], words);
     branch.store(&mut code[8..], distance);

@@ -21,7 +21,7 @@ pub(crate) struct Facts {
     pub(crate) frames: Frames,
     /// The relocation of a field that a program describes. `None` when its bytes are no instruction with such a field.
     pub(crate) field: fn(form: FieldForm, is_code: bool, bytes: &[u8]) -> Option<Field>,
-    /// What calls need that do not reach all code of an image. `None` where they reach it.
+    /// Stubs for calls that do not reach all code of an image. `None` where calls reach it.
     pub(crate) far_jump: Option<FarJump>,
 }
 

@@ -4,6 +4,7 @@
 
 use super::Program;
 use crate::addr::{ExecutorAddr, Prot};
+use crate::arch::processor::Processor;
 use crate::error::{Error, Result};
 use crate::graph::link_graph::LinkGraph;
 use crate::output::image::Image;
@@ -71,7 +72,7 @@ impl Attempt {
     /// # Errors
     /// It cannot be linked.
     pub fn program(program: &Program) -> Result<Attempt> {
-        let mut graph = LinkGraph::new();
+        let mut graph = LinkGraph::for_processor(program.processor);
         for (number, bytes) in program.objects.iter().enumerate() {
             graph.add_object(&ObjectFile::parse(format!("{number}.o"), bytes.to_vec())?)?;
         }
@@ -108,7 +109,12 @@ impl Attempt {
         let distance =
             bytes.checked_next_multiple_of(alignment).and_then(|end| i64::try_from(end).ok());
         let distance = distance.ok_or_else(|| Error::link("too many thread-locals"))?;
-        let (image, addresses) = self.layout.compute(self.bases, -distance)?;
+        let offset = match self.layout.graph.processor() {
+            Processor::X86_64 => -distance,
+            // Behind the two words at the thread pointer.
+            Processor::Aarch64 => i64::try_from(alignment.max(16)).unwrap_or(i64::MAX),
+        };
+        let (image, addresses) = self.layout.compute(self.bases, offset)?;
         Ok(Made { attempt: self, image, addresses })
     }
 }

@@ -1,6 +1,7 @@
 //! An object with the caller's debug information, and everything else sound.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, Home, PROGBITS, Relocation, Section, Symbol};
+use crate::arch::processor::Processor;
 
 /// The size of the code that the debug information describes.
 const CODE_BYTES: usize = 256;
@@ -40,6 +41,7 @@ pub fn debug_file(
         bytes: CODE_BYTES as u64,
     };
     let file = ElfFile {
+        processor: Processor::X86_64,
         sections: vec![
             code,
             Section { relocations, ..plain(".debug_line", line) },

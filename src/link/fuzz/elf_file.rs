@@ -2,9 +2,12 @@
 //!
 //! Invariant: writes what it is given, sound or not.
 
+use crate::arch::processor::Processor;
+
 /// An object file.
 #[derive(Debug, Default)]
 pub(super) struct ElfFile {
+    pub(super) processor: Processor,
     pub(super) sections: Vec<Section>,
     /// Local symbols come first, as ELF requires.
     pub(super) symbols: Vec<Symbol>,
@@ -144,7 +147,7 @@ impl ElfFile {
             let header = Header::new(".symtab_shndx", SYMTAB_SHNDX, indices);
             headers.push(Header { link: symbol_table, entry_bytes: 4, ..header });
         }
-        assemble(headers, self.is_wide)
+        assemble(headers, self.is_wide, self.processor)
     }
 }
 
@@ -214,7 +217,7 @@ impl Home {
 }
 
 /// Puts the file together: header, contents, section headers.
-fn assemble(mut headers: Vec<Header>, is_wide: bool) -> Vec<u8> {
+fn assemble(mut headers: Vec<Header>, is_wide: bool, processor: Processor) -> Vec<u8> {
     let mut names = vec![0];
     let mut name_offsets = Vec::new();
     headers.push(Header::new(".shstrtab", STRTAB, Vec::new()));
@@ -255,9 +258,10 @@ fn assemble(mut headers: Vec<Header>, is_wide: bool) -> Vec<u8> {
     }
     let table_offset = file.len() as u64;
     file.extend_from_slice(&table);
-    // 64 bits, little-endian, version 1; a relocatable object for x86-64, version 1.
+    // 64 bits, little-endian, version 1; a relocatable object, version 1.
     file[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
-    file[16..24].copy_from_slice(&[1, 0, 62, 0, 1, 0, 0, 0]);
+    file[16..24].copy_from_slice(&[1, 0, 0, 0, 1, 0, 0, 0]);
+    file[18..20].copy_from_slice(&processor.elf_machine().to_le_bytes());
     file[40..48].copy_from_slice(&table_offset.to_le_bytes());
     for (at, value) in [(52, 64), (58, 64), (60, sections), (62, names)] {
         file[at..at + 2].copy_from_slice(&value.to_le_bytes());

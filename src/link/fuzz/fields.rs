@@ -2,8 +2,12 @@
 //!
 //! Invariant: the fields of a section do not overlap, and nearly all of them can hold what they refer to.
 
+use super::aarch64_fields;
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, NOBITS, Relocation, Symbol};
+use super::forms::Needs::{Address, Distance, Exact, Here, Nothing, Number, Own, Tiny};
+use super::forms::{Form, Forms, Needs};
 use crate::arch::edge::Formula;
+use crate::arch::processor::Processor;
 use crate::arch::x86_64::KINDS;
 use crate::random::Random;
 
@@ -39,41 +43,33 @@ pub(super) enum Reach {
     Far,
 }
 
-/// An instruction or a piece of data: its bytes, and the offset of the field in them.
-#[derive(Clone, Copy)]
-struct Form {
-    bytes: &'static [u8],
-    field: u64,
-    kind: u32,
-    /// The addend that makes the field count from the right place.
-    addend: i64,
-    needs: Needs,
-    /// The offset of the field of a call of `__tls_get_addr`, and its relocation.
-    call: Option<(u64, u32)>,
+/// The fields of a processor.
+pub(super) fn forms(processor: Processor) -> &'static Forms {
+    match processor {
+        Processor::X86_64 => &FORMS,
+        Processor::Aarch64 => &aarch64_fields::FORMS,
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Needs {
-    Nothing,
-    /// A 32-bit distance.
-    Distance,
-    /// A 32-bit address.
-    Address,
-    /// A field of 16 or 8 bits.
-    Number,
-    /// A place in the same section.
-    Here,
-}
+/// The fields of x86-64.
+static FORMS: Forms = Forms {
+    code: &CODE,
+    data: data_form,
+    pointer: form(&[0; 8], 0, 1, 0, Nothing),
+    thread_code: &THREAD_CODE,
+    thread_data: &THREAD_DATA,
+    pc_relative: 2,
+    unit: 1,
+    step: 1,
+};
 
 const fn form(bytes: &'static [u8], field: u64, kind: u32, addend: i64, needs: Needs) -> Form {
-    Form { bytes, field, kind, addend, needs, call: None }
+    Form { bytes, field, kind, addend, needs, more: None, call: None }
 }
 
 const fn form_with_call(bytes: &'static [u8], field: u64, kind: u32, at: u64, call: u32) -> Form {
-    Form { bytes, field, kind, addend: -4, needs: Nothing, call: Some((at, call)) }
+    Form { call: Some((at, call)), ..form(bytes, field, kind, -4, Nothing) }
 }
-
-use Needs::{Address, Distance, Here, Nothing, Number};
 
 /// Instructions.
 static CODE: [Form; 22] = [
@@ -102,9 +98,6 @@ static CODE: [Form; 22] = [
     form(&[0x49, 0xbb, 0, 0, 0, 0, 0, 0, 0, 0], 2, 29, 2, Nothing),
     form(&[0x48, 0xc7, 0xc0, 0, 0, 0, 0], 3, 11, 0, Address),
 ];
-
-/// An address, as in an array of functions.
-static POINTER: Form = form(&[0; 8], 0, 1, 0, Nothing);
 
 /// Data with a field of any kind that objects have, but for thread-locals.
 fn data_form(random: &mut Random) -> Form {
@@ -165,8 +158,8 @@ fn thread_form(random: &mut Random, forms: &[Form], target: &Target, is_dynamic:
     loop {
         let form = random.pick(forms);
         let is_possible = match form.kind {
-            18 | 22 | 23 => !is_dynamic,
-            17 | 21 => !is_dynamic || target.is_own,
+            18 | 22 | 23 | 541..=559 => !is_dynamic,
+            17 | 21 | 528..=538 => !is_dynamic || target.is_own,
             _ => true,
         };
         if is_possible {
@@ -183,6 +176,7 @@ pub(super) fn add_fields(
     targets: &[Target],
     is_dynamic: bool,
 ) {
+    let forms = forms(file.processor);
     let section = &file.sections[index];
     let is_array = matches!(section.kind, 14..=16)
         || ["init_array", "fini_array", ".ctors", ".dtors"]
@@ -201,14 +195,22 @@ pub(super) fn add_fields(
         section.content.len()
     };
     let mut at = if is_array { 0 } else { random.index(8) };
-    while at < len {
+    loop {
+        at = at.next_multiple_of(forms.step);
+        if at >= len {
+            break;
+        }
         let target = random.pick(targets);
         let form = match (target.is_thread, is_code && !random.one_in(8)) {
-            _ if is_array => POINTER,
-            (false, true) => random.pick(&CODE),
-            (false, false) => data_form(random),
-            (true, _) if is_code => thread_form(random, &THREAD_CODE, &target, is_dynamic),
-            (true, _) => thread_form(random, &THREAD_DATA, &target, is_dynamic),
+            _ if is_array => forms.pointer,
+            (false, true) => random.pick(forms.code),
+            (false, false) => (forms.data)(random),
+            (true, _) if is_code => thread_form(random, forms.thread_code, &target, is_dynamic),
+            (true, _) if forms.thread_data.is_empty() => {
+                at += forms.step;
+                continue;
+            }
+            (true, _) => thread_form(random, forms.thread_data, &target, is_dynamic),
         };
         if at + form.bytes.len() > len {
             return;
@@ -223,8 +225,12 @@ pub(super) fn add_fields(
             let offset = at as u64 + form.field;
             let (kind, symbol) = (form.kind, target.symbol);
             section.relocations.push(Relocation { offset, kind, symbol, addend });
+            if let Some((field, kind)) = form.more {
+                let offset = at as u64 + field;
+                section.relocations.push(Relocation { offset, kind, symbol, addend });
+            }
             if let Some((field, kind)) = form.call {
-                let addend = if kind == 31 { 0 } else { -4 };
+                let addend = if matches!(kind, 31 | 283) { 0 } else { -4 };
                 let offset = at as u64 + field;
                 section.relocations.push(Relocation { offset, kind, symbol: tls_get_addr, addend });
             }
@@ -235,7 +241,7 @@ pub(super) fn add_fields(
         at += if is_array { 0 } else { random.index(6) };
     }
     let relocations = &file.sections[index].relocations;
-    let has_call = relocations.iter().any(|one| matches!(one.kind, 19 | 20));
+    let has_call = relocations.iter().any(|one| matches!(one.kind, 19 | 20 | 513));
     if !has_call && random.one_in(4) {
         // Relocations need not be sorted, except the two of a call of `__tls_get_addr`.
         file.sections[index].relocations.reverse();
@@ -251,7 +257,8 @@ fn addend(
     form: &Form,
     target: &Target,
 ) -> Option<i64> {
-    let small = i64::try_from(random.below(16)).unwrap_or(0);
+    let unit = forms(file.processor).unit;
+    let small = i64::try_from(random.below(16)).unwrap_or(0) * unit;
     let is_gone_with = |owner: usize| owner == from || file.sections[from].link == Some(owner);
     if let Some(section) = target.section
         && let Some(owner) = target.owner
@@ -271,8 +278,12 @@ fn addend(
             let distance = i64::try_from(at).ok()?;
             let is_own_start =
                 target.section == Some(from) && file.symbols[target.symbol].value == 0;
-            return is_own_start.then_some((distance + small - 8).max(0));
+            let near = (distance + small - 8).max(0);
+            return is_own_start.then_some(if unit > 1 { near & !3 } else { near });
         }
+        Exact => return Some(0),
+        Tiny => return (target.reach == Reach::Low).then_some(0),
+        Own => target.is_own && target.reach != Reach::Number,
     };
     // An instruction that counts from its end means the target itself; other fields take any addend.
     fits.then_some(if form.addend < 0 { form.addend } else { form.addend + small })

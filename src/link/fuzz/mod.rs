@@ -6,16 +6,19 @@
 //!
 //! Invariant: the same seed gives the same case on every machine.
 
+mod aarch64_fields;
 mod attempt;
 mod damage;
 mod debug_file;
 mod elf_file;
 mod fields;
+mod forms;
 mod names;
 mod program;
 mod threads;
 mod unwind;
 
+pub use crate::arch::processor::Processor;
 pub use crate::random::Random;
 pub use attempt::{Attempt, Made, is_fault};
 pub use damage::damaged;

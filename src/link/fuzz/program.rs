@@ -10,10 +10,11 @@ use super::elf_file::{
     ALLOC, EXECUTE, ElfFile, FINI_ARRAY, Group, Home, IN_GROUP, INIT_ARRAY, LINK_ORDER, NOBITS,
     PREINIT_ARRAY, PROGBITS, Relocation, Section, Symbol, THREAD, WRITE,
 };
-use super::fields::{Reach, TLS_GET_ADDR, Target, add_fields};
+use super::fields::{Reach, TLS_GET_ADDR, Target, add_fields, forms};
 use super::names::{Fate, Name, names};
 use super::unwind;
 use crate::addr::ExecutorAddr;
+use crate::arch::processor::Processor;
 use crate::graph::interface::External;
 use crate::random::Random;
 
@@ -24,6 +25,8 @@ pub struct Program {
     pub objects: Vec<Vec<u8>>,
     /// Names from outside, and their definitions.
     pub externals: Vec<(String, External)>,
+    /// The processor of the objects.
+    pub processor: Processor,
     /// The addresses of the stripes.
     pub bases: [u64; 3],
     /// The number of the TLS module of the program's thread-locals, if they are dynamic.
@@ -32,6 +35,10 @@ pub struct Program {
 
 const HIGH_BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_1000_0000, 0x7f00_2000_0000];
 const LOW_BASES: [u64; 3] = [0x1000_0000, 0x2000_0000, 0x3000_0000];
+
+/// Within the reach of a call, and of a load relative to its instruction.
+const NEAR_BASES: [u64; 3] = [0x7f00_0000_0000, 0x7f00_0100_0000, 0x7f00_0200_0000];
+const TINY_BASES: [u64; 3] = [0x1000_0000, 0x1004_0000, 0x1008_0000];
 
 /// Names of sections that have `__start_X` and `__stop_X`.
 const SETS: [&str; 2] = ["set_one", "set_two"];
@@ -43,32 +50,36 @@ const UNIQUE: u8 = 10;
 
 impl Program {
     /// A random program of one to four objects.
-    pub fn random(random: &mut Random) -> Program {
-        Self::of_at_most(random, 4)
+    pub fn random(random: &mut Random, processor: Processor) -> Program {
+        Self::of_at_most(random, 4, processor)
     }
 
     /// A random program of one to ten objects.
-    pub fn of_many(random: &mut Random) -> Program {
-        Self::of_at_most(random, 10)
+    pub fn of_many(random: &mut Random, processor: Processor) -> Program {
+        Self::of_at_most(random, 10, processor)
     }
 
-    fn of_at_most(random: &mut Random, objects_max: usize) -> Program {
+    fn of_at_most(random: &mut Random, objects_max: usize, processor: Processor) -> Program {
         let is_low = random.one_in(3);
         // Thread-locals from outside are dynamic; the program's own mostly as well.
         let is_dynamic = random.one_in(3);
         let tls_module = Some(5).filter(|_| is_dynamic && !random.one_in(4));
         let objects = 1 + random.index(objects_max);
         let names = names(random, objects);
-        let bases = if is_low { LOW_BASES } else { HIGH_BASES };
+        let (bases, near, thread_outside) = match (processor, is_low) {
+            (Processor::X86_64, true) => (LOW_BASES, 0x1000_0000, -0x1_0000_i64),
+            (Processor::X86_64, false) => (HIGH_BASES, 0x1000_0000, -0x1_0000),
+            (Processor::Aarch64, true) => (TINY_BASES, 0x4_0000, 0x8000),
+            (Processor::Aarch64, false) => (NEAR_BASES, 0x100_0000, 0x8000),
+        };
         let mut externals = Vec::new();
         for name in &names {
             let offset = 8 * random.below(0x1000);
             let base = match name.fate {
-                Fate::Near | Fate::Replaced => bases[2] + 0x1000_0000,
+                Fate::Near | Fate::Replaced => bases[2] + near,
                 Fate::Far | Fate::FarFunction => 0x5555_0000_0000,
                 Fate::ThreadOutside if is_dynamic => 0,
-                // An offset below the thread pointer.
-                Fate::ThreadOutside => (-0x1_0000_i64).cast_unsigned(),
+                Fate::ThreadOutside => thread_outside.cast_unsigned(),
                 _ => continue,
             };
             let address = ExecutorAddr::new(base + offset);
@@ -79,21 +90,23 @@ impl Program {
             externals.push((name.text.clone(), External { address, callable, thread, tls_module }));
         }
         let reaches = (is_low, is_dynamic);
-        let objects = (0..objects).map(|object| object_file(random, object, &names, reaches));
+        let objects =
+            (0..objects).map(|object| object_file(random, processor, object, &names, reaches));
         let objects = objects.collect();
-        Program { objects, externals, bases, tls_module }
+        Program { objects, externals, processor, bases, tls_module }
     }
 }
 
 /// An object file. `reaches` says whether addresses must be low, and whether thread-locals may be dynamic.
 fn object_file(
     random: &mut Random,
+    processor: Processor,
     number: usize,
     names: &[Name],
     reaches: (bool, bool),
 ) -> Vec<u8> {
     let (is_low, is_dynamic) = reaches;
-    let mut file = ElfFile { is_wide: random.one_in(8), ..ElfFile::default() };
+    let mut file = ElfFile { processor, is_wide: random.one_in(8), ..ElfFile::default() };
     for _ in 0..1 + random.below(7) {
         file.sections.push(plain_section(random));
     }
@@ -142,6 +155,9 @@ fn object_file(
         let signature = file.symbols.iter().position(is_signature).unwrap_or(0);
         file.groups.push(Group { signature, members: members.clone() });
     }
+    if processor == Processor::Aarch64 {
+        align(&mut file);
+    }
     for section in 0..file.sections.len() {
         add_fields(random, &mut file, section, &targets, is_dynamic);
     }
@@ -149,9 +165,29 @@ fn object_file(
         unwind::add_records(random, &mut file);
     }
     if random.one_in(3) {
-        file.sections.push(debug_section(random));
+        let section = debug_section(random, processor);
+        file.sections.push(section);
     }
     file.write()
+}
+
+/// Aligns what instructions of AArch64 refer to: they scale their operands. Thread-locals stay within reach of one.
+fn align(file: &mut ElfFile) {
+    const BYTES: u64 = 16;
+    for section in &mut file.sections {
+        let most = if section.flags & THREAD != 0 { 64 } else { section.alignment.max(BYTES) };
+        section.alignment = section.alignment.clamp(BYTES, most);
+        // The next section of its kind begins where it ends.
+        if section.flags & EXECUTE != 0 || SETS.contains(&&*section.name) {
+            section.content.truncate(section.content.len() & !15);
+        }
+    }
+    for symbol in &mut file.symbols {
+        symbol.value = match symbol.home {
+            Home::Common => symbol.value.max(BYTES),
+            _ => symbol.value & !(BYTES - 1),
+        };
+    }
 }
 
 /// A shared name as one object sees it.
@@ -318,9 +354,10 @@ fn array_section(random: &mut Random) -> Section {
 }
 
 /// A section that is not loaded, and may claim to be compressed.
-fn debug_section(random: &mut Random) -> Section {
+fn debug_section(random: &mut Random, processor: Processor) -> Section {
     let flags = random.pick(&[0, 0x800]);
-    let field = Relocation { offset: 0, kind: 1, symbol: 0, addend: 1 };
+    let kind = forms(processor).pointer.kind;
+    let field = Relocation { offset: 0, kind, symbol: 0, addend: 1 };
     let content = random.bytes(24);
     let (name, kind, relocations) = (".debug_x".to_owned(), PROGBITS, vec![field]);
     Section { name, kind, flags, alignment: 1, content, relocations, ..Section::default() }

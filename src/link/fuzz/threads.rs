@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 
 use super::Program;
 use crate::addr::ExecutorAddr;
+use crate::arch::processor::Processor;
 use crate::error::Result;
 use crate::graph::archives::Archives;
 use crate::graph::link_graph::LinkGraph;
@@ -71,7 +72,7 @@ impl Program {
     }
 
     fn link(&self, archives: &Archives, threads: usize) -> Result<Linked> {
-        let mut graph = LinkGraph::new();
+        let mut graph = LinkGraph::for_processor(self.processor);
         graph.threads = Threads { most: NonZeroUsize::new(threads), bytes_min: 1 };
         graph.add_object(&ObjectFile::parse("first.o", self.objects[0].clone())?)?;
         graph.add_archives(archives, |_| false)?;
@@ -88,6 +89,7 @@ impl Program {
         if let Some(module) = self.tls_module {
             layout = layout.with_dynamic_threads(module)?;
         }
-        Ok((layout.fixup(self.bases.map(ExecutorAddr::new), -0x10000)?, undefined))
+        let offset = if self.processor == Processor::X86_64 { -0x10000 } else { 64 };
+        Ok((layout.fixup(self.bases.map(ExecutorAddr::new), offset)?, undefined))
     }
 }

@@ -3,10 +3,12 @@
 //! Invariant: lengths, CIEs and relocations are sound; the other bytes are random.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, PROGBITS, Relocation, Section};
+use super::fields::forms;
 use crate::random::Random;
 
 /// Adds an `.eh_frame` that describes the sections with code.
 pub(super) fn add_records(random: &mut Random, file: &mut ElfFile) {
+    let forms = forms(file.processor);
     let is_code = |section: &usize| file.sections[*section].flags & EXECUTE != 0;
     let code: Vec<usize> = (0..file.sections.len()).filter(is_code).collect();
     let (mut content, mut relocations) = (Vec::new(), Vec::new());
@@ -32,7 +34,12 @@ pub(super) fn add_records(random: &mut Random, file: &mut ElfFile) {
             let filling = random.bytes(body);
             content.extend_from_slice(&filling);
             if random.one_in(2) && file.symbols[personality].binding != 0 {
-                relocations.push(Relocation { offset, kind: 1, symbol: personality, addend: 0 });
+                relocations.push(Relocation {
+                    offset,
+                    kind: forms.pointer.kind,
+                    symbol: personality,
+                    addend: 0,
+                });
             }
         }
         let functions = file.symbols.iter().enumerate().filter(|(_, symbol)| {
@@ -48,7 +55,7 @@ pub(super) fn add_records(random: &mut Random, file: &mut ElfFile) {
             let filling = random.bytes(body);
             content.extend_from_slice(&filling);
             if !random.one_in(6) {
-                relocations.push(Relocation { offset, kind: 2, symbol, addend: 0 });
+                relocations.push(Relocation { offset, kind: forms.pc_relative, symbol, addend: 0 });
             }
         }
         if random.one_in(6) {

@@ -14,7 +14,6 @@ use std::ops::Range;
 use super::block::{Block, Content, Rank};
 use super::got_plt::{GotPlt, Target, target};
 use super::ifunc::Ifuncs;
-use super::layout::NO_BLOCK;
 use crate::addr::Prot;
 use crate::arch::edge::{Edge, Formula, ThreadModel};
 use crate::arch::operand::Operand;
@@ -97,7 +96,7 @@ impl Islands {
             let (prot, rank, alignment) = (Prot::Code, Rank::Plain, 16);
             let content = Content::Island(number);
             blocks.insert(at, Block { content, prot, rank, alignment, bytes: 0, offset });
-            let block = u32::try_from(at + number).unwrap_or(NO_BLOCK);
+            let block = u32::try_from(at + number).unwrap_or(u32::MAX);
             islands.push(Island { block, goals: Vec::new(), numbers: HashMap::new() });
         }
         islands.reverse();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Image, LinkGraph, ObjectFile};
+use super::{Image, LinkGraph, ObjectFile, Processor};
 use crate::addr::{ExecutorAddr, Prot};
 use crate::error::{Error, Result};
 
@@ -76,7 +76,7 @@ impl Drop for Scratch {
 }
 
 fn graph(objects: &[&ObjectFile]) -> Result<LinkGraph> {
-    let mut graph = LinkGraph::new();
+    let mut graph = LinkGraph::for_processor(Processor::X86_64);
     for object in objects {
         graph.add_object(object)?;
     }

@@ -24,7 +24,7 @@ fn one_call_makes_the_image_of_the_steps() {
     };
     let image = run([Input::Object(&object)], &Options::default(), resolve, place).unwrap();
     assert_eq!(asked, ["far"]);
-    let mut graph = LinkGraph::new();
+    let mut graph = LinkGraph::for_processor(Processor::X86_64);
     graph.add_object(&object).unwrap();
     graph.define_external("far", far);
     let steps = graph.layout().unwrap().fixup(BASES.map(ExecutorAddr::new), 0).unwrap();

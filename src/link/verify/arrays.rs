@@ -118,6 +118,11 @@ impl Fields<'_, '_> {
             }
             code = *end;
         }
+        // A damaged fragment may end in the midst of an instruction.
+        let whole = code.next_multiple_of(nop.len() as u64);
+        if self.is_idle(code, whole, nop) {
+            code = whole;
+        }
         while self.has_code(code, nop) {
             code += nop.len() as u64;
         }

@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use object::elf;
+use object::elf::{self, RelocationType};
 
 use super::aarch64;
 use super::fields::{Field, Fields};
@@ -62,14 +62,18 @@ pub(super) fn window(code: &[u8], relocation: &Relocation) -> Option<Range<u64>>
 /// The relocations, sorted by offset, without the relocations of calls that are rewritten with the load in front of them.
 pub(super) fn without_calls(code: &[u8], relocations: Vec<Relocation>) -> Vec<Relocation> {
     let mut call = None;
-    // The instructions behind the first one of a sequence of AArch64.
-    let mut sequence = 0..0;
+    // The other two relocations of a sequence of AArch64.
+    let mut others = Vec::new();
     let stays = |relocation: &Relocation| {
-        if sequence.contains(&relocation.offset) {
+        let is_it = |other: &(u64, RelocationType)| *other == (relocation.offset, relocation.kind);
+        if let Some(found) = others.iter().position(is_it) {
+            others.remove(found);
             return false;
         }
-        if let Some(window) = aarch64::sequence(relocation) {
-            sequence = relocation.offset + 4..window.end;
+        if aarch64::sequence(relocation).is_some() {
+            let at = |distance: u64| relocation.offset.saturating_add(distance);
+            others =
+                vec![(at(4), elf::R_AARCH64_TLSGD_ADD_LO12_NC), (at(8), elf::R_AARCH64_CALL26)];
         }
         if call == Some(relocation.offset) {
             call = None;

@@ -13,7 +13,7 @@ const DISTANT: [u64; 3] = [0x0010_0000_0000, 0x0010_0001_0000, 0x0010_0002_0000]
 /// The program, where an emulator finds room for it.
 const HERE: [u64; 3] = [0x0020_0000_0000, 0x0020_1000_0000, 0x0020_2000_0000];
 
-/// What every program needs: `start_up` comes first, `put` prints a line, `finish` ends the program.
+/// The start and the end of every program: `start_up` comes first, `put` prints a line, `finish` ends the program.
 pub(super) const SUPPORT: &str = "
     struct boot {
         void (**init)(void), (**init_end)(void);

@@ -169,7 +169,7 @@ fn code_of_more_than_128_mib_runs() {
     if !is_here(GCC) || !is_here(QEMU) {
         return;
     }
-    // 72 MiB of code that nobody calls.
+    // 72 MiB of code without a caller.
     let filler = |name: &str| arm(name, "-xassembler", ".text\n.fill 0x1200000, 4, 0xd503201f\n");
     let flags = "-O2 -fPIC -ffreestanding -fno-stack-protector -mbranch-protection=standard -mtls-dialect=trad";
     let objects = [

@@ -220,6 +220,26 @@ fn dynamic_thread_locals_have_descriptors() {
     assert!(error.contains("-ftls-model=global-dynamic"), "{error}");
 }
 
+/// Both are damaged, and a fuzzer has found them.
+#[test]
+fn objects_that_no_compiler_makes_have_right_images() {
+    if !is_here(GCC) {
+        return;
+    }
+    let verify = |source: &str| {
+        let object = arm("odd.o", "-xassembler", source);
+        let bases = BASES.map(ExecutorAddr::new);
+        let layout = arm_graph(&[&object]).unwrap().layout().unwrap();
+        layout.fixup_and_verify(bases, 16).unwrap().1
+    };
+    // A fragment that ends in the midst of an instruction.
+    assert_eq!(verify(".section .init, \"ax\"\nnop\n.byte 1\n").entangled, 0);
+    // A second relocation where `__tls_get_addr` is called.
+    let sequence = ".text\nadrp x0, :tlsgd:v\nadd x0, x0, :tlsgd_lo12:v\nbl __tls_get_addr\nnop\n
+        .reloc 8, R_AARCH64_ABS32, small\n.set small, 5\n.section .tbss, \"awT\", %nobits\nv: .zero 8\n";
+    assert_eq!(verify(sequence).entangled, 2);
+}
+
 #[test]
 fn no_changed_byte_does_worse_than_an_error() {
     if !is_here("aarch64-linux-gnu-g++") {

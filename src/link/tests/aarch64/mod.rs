@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::External;
 use crate::tests::*;
-use crate::{External, Processor};
 
 mod bare;
 mod bits;

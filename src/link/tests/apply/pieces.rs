@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::Layout;
-use crate::fuzz::Program;
+use crate::fuzz::{Processor, Program};
 use crate::parallel::Threads;
 use crate::random::Random;
 use crate::sync::Mutex;
@@ -81,7 +81,7 @@ fn pieces_are_each_stored_byte_once_by_any_number_of_threads() {
 fn random_programs_are_the_same_in_pieces_and_as_a_whole() {
     let mut linked = 0;
     for seed in 0..300 {
-        let program = Program::random(&mut Random::new(seed));
+        let program = Program::random(&mut Random::new(seed), Processor::X86_64);
         let objects = (0..).zip(&program.objects);
         let objects = objects.map(|(number, bytes)| {
             ObjectFile::parse(format!("{number}.o"), bytes.to_vec()).unwrap()

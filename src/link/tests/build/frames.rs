@@ -14,7 +14,7 @@ type Row = (u64, (u16, i64), Vec<(u16, i64)>);
 
 /// The rows of the only function of an image.
 fn rows(frame: Frame, bytes: usize) -> Vec<Row> {
-    let mut object = ObjectBuilder::new("framed");
+    let mut object = ObjectBuilder::for_processor("framed", Processor::X86_64);
     object.function("f", vec![0x90; bytes]).frame(frame);
     let image = link(&[&object.build().unwrap()], &[]).unwrap();
     let section = image.eh_frame.unwrap();

@@ -1,15 +1,15 @@
 //! The stub of a handler: an ordinary object, whose code finds its constants and the executor's function.
 
 use crate::ErrorKind;
-use crate::LinkGraph;
 use crate::addr::ExecutorAddr;
 use crate::build::handler_stub::handler_object;
+use crate::{LinkGraph, Processor};
 
 #[test]
 fn a_stub_finds_its_constants_and_its_target() {
     let object = handler_object("log", b"sixteen bytes...", "entry").expect("made");
     assert_eq!(object.definitions().collect::<Vec<_>>(), ["log"]);
-    let mut graph = LinkGraph::default();
+    let mut graph = LinkGraph::for_processor(Processor::X86_64);
     graph.add_object(&object).expect("added");
     graph.define_external("entry", ExecutorAddr::new(0x50_0000));
     let starts = [0x40_0000, 0x41_0000, 0x42_0000].map(ExecutorAddr::new);

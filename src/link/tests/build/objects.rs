@@ -6,7 +6,7 @@ use crate::{CalleeSaved, Frame, ObjectBuilder, ObjectPart};
 
 #[test]
 fn parts_are_where_their_kinds_belong_and_fields_hold_addresses() {
-    let mut object = ObjectBuilder::new("built");
+    let mut object = ObjectBuilder::for_processor("built", Processor::X86_64);
     let function = object.function("f", [0x90; 24]);
     function.call(0, "far").distance(4, "word", 2).got_entry(8, "far").address(16, "text", -1);
     function.frame(Frame::new());
@@ -36,7 +36,7 @@ fn parts_are_where_their_kinds_belong_and_fields_hold_addresses() {
 
 #[test]
 fn an_object_of_nothing_is_an_object() {
-    let object = ObjectBuilder::new("nothing").build().unwrap();
+    let object = ObjectBuilder::for_processor("nothing", Processor::X86_64).build().unwrap();
     assert_eq!(object.definitions().count(), 0);
     assert!(link(&[&object], &[]).is_ok());
 }
@@ -111,7 +111,7 @@ fn impossible_parts_are_refused_with_advice() {
         (|o| frame(o, Frame::new().save(5, CalleeSaved::Rbx, 12)), "12 bytes below is no place"),
     ];
     for (make, expected) in cases {
-        let mut object = ObjectBuilder::new("made by hand");
+        let mut object = ObjectBuilder::for_processor("made by hand", Processor::X86_64);
         object.function("f", [0xc3]);
         make(&mut object);
         let error = failure(object.build());
@@ -120,7 +120,7 @@ fn impossible_parts_are_refused_with_advice() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}");
     }
     for frame in [Frame::new().pop(1, CalleeSaved::Rbx), Frame::new().grow(1, u32::MAX)] {
-        let mut object = ObjectBuilder::new("made by hand");
+        let mut object = ObjectBuilder::for_processor("made by hand", Processor::X86_64);
         object.function("f", [0xc3]).frame(frame);
         assert!(object.build().is_err());
     }
@@ -133,7 +133,7 @@ fn frame(object: &mut ObjectBuilder, frame: Frame) -> &mut ObjectPart {
 
 #[test]
 fn a_field_may_refer_to_a_name_that_is_missing_until_the_link() {
-    let mut object = ObjectBuilder::new("built");
+    let mut object = ObjectBuilder::for_processor("built", Processor::X86_64);
     object.function("f", [0xe8, 0, 0, 0, 0]).call(1, "nowhere");
     let error = failure(link(&[&object.build().unwrap()], &[]));
     assert_eq!(error.symbols(), ["nowhere"]);

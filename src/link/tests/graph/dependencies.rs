@@ -4,7 +4,7 @@ use crate::Dependencies;
 use crate::tests::*;
 
 fn dependencies(flags: &str, source: &str) -> Vec<(String, String)> {
-    let mut graph = LinkGraph::new();
+    let mut graph = LinkGraph::for_processor(Processor::X86_64);
     graph.add_object(&compile("d.o", flags, source)).unwrap();
     let join = |names: &[std::sync::Arc<str>]| {
         let mut names: Vec<&str> = names.iter().map(|name| &**name).collect();

@@ -130,7 +130,7 @@ fn hidden_names_bind_inside_and_do_not_show() {
 fn the_exports_of_the_last_object_are_its_own() {
     let first = compile("a.o", "", "int one = 1; int two = 2; extern int three;");
     let second = compile("b.o", "", "extern int one; int three = 3; int *view = &one;");
-    let mut graph = LinkGraph::new();
+    let mut graph = LinkGraph::for_processor(Processor::X86_64);
     graph.add_object(&first).unwrap();
     graph.add_object(&second).unwrap();
     let mut names: Vec<_> = graph.exports_of_last().map(|one| one.name.to_string()).collect();
