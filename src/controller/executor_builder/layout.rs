@@ -8,9 +8,9 @@ use crate::sys::confine::confinement::ConfinementLevel;
 const SHARES_LAYOUT: bool = false;
 
 impl ExecutorBuilder {
-    /// Lets executors share the layout of their libraries: the second start takes some tenth of the first one's time. The first executor
-    /// parts a process from itself that has loaded the program and never runs linked code, the *start zygote*. It forks the next ones:
-    /// further executors and processes, restarts and standbys.
+    /// Lets executors share the layout of their libraries: the second start takes about two thirds of the first one's time. The first
+    /// executor parts a process from itself that has loaded the program and never runs linked code, the *start zygote*. It forks the
+    /// next ones: further executors and processes, restarts and standbys.
     ///
     /// The zygote sleeps, and takes a process and some hundred kB of memory. It ends when this builder, its clones and all executors of
     /// this process are dropped. Every builder with the same program, arguments and environment has the same zygote.

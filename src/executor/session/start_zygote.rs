@@ -22,7 +22,7 @@ use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, fchdir};
 
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
-use crate::executor::entry::abi::processor_state;
+use crate::executor::entry::abi;
 use crate::executor::services::process_info;
 use crate::sys::process::fork::{self, ThreadRecord};
 use crate::sys::process::thread::{self, Undisturbed};
@@ -79,8 +79,8 @@ struct Forked {
 fn serve(socket: BorrowedFd<'_>, record: &ThreadRecord, parent: i32) -> Result<Option<Forked>> {
     tied::die_with_parent(parent)?;
     announce(socket)?;
-    // Each would ask the processor anew, which takes long in a virtual machine.
-    processor_state::prepare();
+    // Each would ask the processor anew.
+    abi::prepare();
     drop(process_info::features());
     let name = leave().map_err(|error| Error::os("leaving streams and folder", error))?;
     loop {

@@ -10,6 +10,12 @@ mod x86_64;
 use crate::types::abi::RESULT_WORDS;
 pub(crate) use crate::types::abi::{FLOATS, INTEGERS};
 
+/// Asks the processor what it has, once: in a virtual machine the answer takes long.
+pub(crate) fn prepare() {
+    #[cfg(target_arch = "x86_64")]
+    processor_state::prepare();
+}
+
 /// The registers that `farcall_call_typed` loads before the call and stores after it.
 #[repr(C)]
 pub(crate) struct Frame {
