@@ -14,7 +14,9 @@ use crate::sync::Mutex;
 /// controller needs a CPU as well, and a machine may have few.
 const INTERVAL_PART: u32 = 16;
 /// Most threads leave their calls at the first look, and a second signal would make them slower.
-const INTERVAL_MIN: Duration = Duration::from_micros(20);
+const INTERVAL_FIRST: Duration = Duration::from_micros(20);
+/// A thread that is still there may be in a function that it leaves without cleanups only behind several looks.
+const INTERVAL_MIN: Duration = Duration::from_micros(5);
 const INTERVAL_MAX: Duration = Duration::from_millis(1);
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
@@ -149,8 +151,9 @@ impl Requests {
                 if !served.sample(*call, signal::SIGNAL) {
                     return false;
                 }
-                let part = now.saturating_duration_since(*begun) / INTERVAL_PART;
-                *next = now + part.clamp(INTERVAL_MIN, INTERVAL_MAX);
+                let elapsed = now.saturating_duration_since(*begun);
+                let least = if elapsed < INTERVAL_FIRST { INTERVAL_FIRST } else { INTERVAL_MIN };
+                *next = now + (elapsed / INTERVAL_PART).clamp(least, INTERVAL_MAX);
             }
             true
         });

@@ -234,8 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn mapped_pages_are_read_up_to_a_missing_one() {
-        use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    fn readable_pages_are_read_up_to_a_protected_page() {
+        use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
         let bytes = std::num::NonZeroUsize::new(8192).expect("two pages");
         let readable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -244,17 +244,19 @@ mod tests {
         let start = start.expect("memory");
         // SAFETY: two pages are mapped there.
         let second = unsafe { start.byte_add(4096) };
+        // Not unmapped: another test would map its own memory there.
         // SAFETY: the page was just mapped, and nothing refers to it.
-        unsafe { munmap(second, 4096) }.expect("unmapped");
+        unsafe { mprotect(second, 4096, ProtFlags::PROT_NONE) }.expect("protected");
         let at = start.as_ptr().expose_provenance() as u64;
         let pipe = Pipe::new().expect("a pipe");
         let mut page = [1; 4096];
         assert_eq!(pipe.read(start.as_ptr().addr(), &mut page), Ok(4096));
         assert_eq!(page, [0; 4096]);
         assert_eq!(pipe.read(start.as_ptr().addr() + 4096, &mut page), Err(Errno::EFAULT));
-        let error = read(&[(at + 4000, 96), (at + 4096, 8)], &mut [0; 104]).expect_err("a hole");
+        let error =
+            read(&[(at + 4000, 96), (at + 4096, 8)], &mut [0; 104]).expect_err("unreadable");
         assert!(error.to_string().contains("part 1"), "{error}");
-        // SAFETY: the page was mapped here, and nothing refers to it.
-        unsafe { munmap(start, 4096) }.expect("unmapped");
+        // SAFETY: the pages were mapped here, and nothing refers to them.
+        unsafe { munmap(start, 8192) }.expect("unmapped");
     }
 }
