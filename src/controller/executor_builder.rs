@@ -71,8 +71,8 @@ pub struct ExecutorBuilder {
     confinement: Confinement,
     publish: Option<Arc<Publish>>,
     is_debuggable: bool,
-    /// Whether executors may share the layout of their libraries, if the host has said so.
-    shares_layout: Option<bool>,
+    /// Executors may share the layout of their libraries.
+    shares_layout: bool,
     /// Keeps the start zygotes.
     keeper: Arc<Mutex<Option<Keeper>>>,
     /// When processes are started after deaths; `None` for never.
@@ -344,7 +344,7 @@ impl ExecutorBuilder {
         let argument = format!("{EXECUTOR_ARGUMENT}{at},{parent}{debuggable}{confine}{tail}");
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let env = self.environment()?;
-        let shares_layout = self.shares_layout();
+        let shares_layout = self.shares_layout;
         let started = Program { path: program.clone(), args, env, at, others, shares_layout };
         self.meet(program, ours, |opener| {
             let supervisor = Supervisor::start(started, theirs, opener)?;

@@ -144,16 +144,14 @@ impl Server {
             self.outbound.wake_seen();
             let is_last = end == bytes;
             let mut word = 0;
-            let result = match handler.run(sequence, target, args, &mut word) {
-                None => Ok(word.to_le_bytes()),
-                Some(Ok(result)) => result.as_ref().try_into().map_err(|_| Ok(result)),
-                Some(Err(message)) => Err(Err(message)),
-            };
-            match result {
-                Ok(word) if are_several => self.answer_word(sequence, word, is_last)?,
-                Ok(word) => self.answer(Record::Result, sequence, &word)?,
-                Err(Ok(result)) => self.answer(Record::Result, sequence, result.as_ref())?,
-                Err(Err(message)) => self.fail(sequence, message)?,
+            match handler.run(sequence, target, args, &mut word) {
+                None if are_several => self.answer_word(sequence, word.to_le_bytes(), is_last)?,
+                None => self.answer(Record::Result, sequence, &word.to_le_bytes())?,
+                Some(Ok(result)) => match result.as_ref().try_into() {
+                    Ok(word) if are_several => self.answer_word(sequence, word, is_last)?,
+                    _ => self.answer(Record::Result, sequence, result.as_ref())?,
+                },
+                Some(Err(message)) => self.fail(sequence, message)?,
             }
             sequence = next_sequence(sequence);
             start += row;

@@ -2,10 +2,6 @@
 
 use super::ExecutorBuilder;
 use crate::controller::process::supervisor::Supervisor;
-use crate::sys::confine::confinement::ConfinementLevel;
-
-/// Whether executors share the layout of their libraries unless the host says otherwise.
-const SHARES_LAYOUT: bool = false;
 
 impl ExecutorBuilder {
     /// Lets executors share the layout of their libraries: the second start takes about two thirds of the first one's time. The first
@@ -19,8 +15,8 @@ impl ExecutorBuilder {
     /// and seeds of libraries in common with the others ([trust](crate::_docs::trust)). Constructors of the program's libraries ran
     /// once, in another process. Libraries are those that the zygote has found.
     ///
-    /// The program is started anew where a fork would make another difference. Such is a change of its file, of a limit, or of
-    /// anything else that a program inherits. It is started anew as well when the program starts threads before
+    /// The program is started anew where a fork would make another difference: its file, a limit, or anything else that a program
+    /// inherits has changed. It is started anew as well when the program starts threads before
     /// [`run_if_spawned`](crate::executor::run_if_spawned), and with [`inherit_descriptors`](Self::inherit_descriptors).
     ///
     /// # Examples
@@ -36,7 +32,7 @@ impl ExecutorBuilder {
     /// ```
     #[must_use]
     pub fn shared_layout(mut self) -> Self {
-        self.shares_layout = Some(true);
+        self.shares_layout = true;
         self
     }
 
@@ -53,20 +49,15 @@ impl ExecutorBuilder {
     /// ```
     #[must_use]
     pub fn fresh_layout(mut self) -> Self {
-        self.shares_layout = Some(false);
+        self.shares_layout = false;
         self
-    }
-
-    pub(super) fn shares_layout(&self) -> bool {
-        let by_default = SHARES_LAYOUT && self.confinement.level() != ConfinementLevel::Strict;
-        self.shares_layout.unwrap_or(by_default)
     }
 
     /// Keeps the start zygotes while this builder or a clone lives.
     pub(super) fn keep_zygotes(&self, supervisor: &Supervisor) {
-        if self.shares_layout() {
+        if self.shares_layout {
             let keeper = supervisor.keeper();
-            // The last one is dropped without the lock.
+            // The keeper before is dropped without the lock.
             let last = self.keeper.lock().replace(keeper);
             drop(last);
         }

@@ -6,10 +6,10 @@
 //! | a start finds | then |
 //! |---|---|
 //! | no zygote of its kind | starts the program, with a zygote |
-//! | one that loads its program | waits [`LOAD_TIMEOUT`] for it, then starts the program without one |
-//! | one that has ended | starts the program, with a new zygote |
-//! | one that does not answer in time | ends it, then the same |
-//! | one that cannot fork | starts the program, which reports the error |
+//! | a zygote that loads its program | waits [`LOAD_TIMEOUT`] for it, then starts the program without one |
+//! | a zygote that has ended | starts the program, with a new zygote |
+//! | a zygote that does not answer in time | ends it, then the same |
+//! | a zygote that cannot fork | starts the program, which reports the error |
 //!
 //! Each zygote is a child of this process, and ends with this value or when its socket closes.
 //!
