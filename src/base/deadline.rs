@@ -46,6 +46,11 @@ impl Deadline {
         self.earlier(Self::after(timeout))
     }
 
+    /// The deadline that is earlier by `time`.
+    pub fn ahead(self, time: Duration) -> Self {
+        Self(self.0.map(|instant| instant.checked_sub(time).unwrap_or(instant)))
+    }
+
     /// The earlier of two deadlines.
     pub fn earlier(self, other: Self) -> Self {
         match (self.0, other.0) {
@@ -86,5 +91,14 @@ mod tests {
         assert!(left(Deadline::after(hour).or_after(minute)) <= minute);
         assert!(left(Deadline::after(minute).or_after(hour)) <= minute);
         assert_eq!(Deadline::SESSION_END.or_after(Duration::MAX), Deadline::SESSION_END);
+    }
+
+    #[test]
+    fn a_deadline_is_moved_ahead_and_no_limit_stays_none() {
+        let [minute, hour] = [60, 3600].map(Duration::from_secs);
+        let left = Deadline::after(hour).ahead(minute).left().expect("a limit");
+        assert!(left <= hour - minute && left > hour / 2);
+        assert!(Deadline::after(minute).ahead(hour).has_passed());
+        assert_eq!(Deadline::SESSION_END.ahead(hour), Deadline::SESSION_END);
     }
 }

@@ -15,9 +15,14 @@ use crate::sync::Mutex;
 const INTERVAL_PART: u32 = 16;
 /// Most threads leave their calls at the first look, and a second signal would make them slower.
 const INTERVAL_FIRST: Duration = Duration::from_micros(20);
-/// A thread that is still there may be in a function that it leaves without cleanups only behind several looks.
+/// A thread that is still there may be in a function that it leaves without cleanups only behind several looks. It runs for this time
+/// between two of them.
 const INTERVAL_MIN: Duration = Duration::from_micros(5);
 const INTERVAL_MAX: Duration = Duration::from_millis(1);
+/// A look that is due within this time is polled for: a sleep would take longer.
+const POLL_MAX: Duration = Duration::from_micros(20);
+/// A look takes some microseconds. If it has not ended in this time, the thread waits for a CPU, perhaps for that of the polling thread.
+const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
 #[derive(Debug, Default)]
@@ -128,12 +133,23 @@ impl Requests {
     /// Looks at the threads whose time has come. Returns the time until the next look, if there is one. Also returns the lanes whose call
     /// goes on although the grace time is almost over, each with the reason.
     pub(crate) fn sample_due(&self) -> (Option<Duration>, Vec<(u64, String)>) {
+        let mut goes_on = Vec::new();
+        loop {
+            let (next, newest) = self.sample_once(&mut goes_on);
+            if !newest.is_some_and(|look| look.poll_for_next()) {
+                return (next, goes_on);
+            }
+        }
+    }
+
+    /// The same, once. Also returns the newest look if the next one follows soon.
+    fn sample_once(&self, goes_on: &mut Vec<(u64, String)>) -> (Option<Duration>, Option<Look>) {
         let mut pending = self.pending.lock();
         if pending.is_empty() {
-            return (None, Vec::new());
+            return (None, None);
         }
         let now = Instant::now();
-        let mut goes_on = Vec::new();
+        let mut newest = None;
         pending.retain_mut(|pending| {
             let Pending { number, served, call, begun, next, told_at, until } = pending;
             if !served.calls().is_wanted(*call) {
@@ -148,16 +164,47 @@ impl Requests {
             }
             if now >= *next {
                 eh_frame::prepare();
+                let ended = served.looks_ended();
                 if !served.sample(*call, signal::SIGNAL) {
                     return false;
                 }
                 let elapsed = now.saturating_duration_since(*begun);
                 let least = if elapsed < INTERVAL_FIRST { INTERVAL_FIRST } else { INTERVAL_MIN };
-                *next = now + (elapsed / INTERVAL_PART).clamp(least, INTERVAL_MAX);
+                let interval = (elapsed / INTERVAL_PART).clamp(least, INTERVAL_MAX);
+                *next = now + interval;
+                // The thread of the first look has left, or it has a CPU: then it does not wait for that of this thread.
+                let is_soon = served.calls().samples() > 0 && interval <= POLL_MAX;
+                newest = is_soon.then(|| Look { served: Arc::clone(served), ended, next: *next });
             }
             true
         });
         let next = pending.iter().map(|pending| pending.next.min(pending.until)).min();
-        (next.map(|next| next.saturating_duration_since(now)), goes_on)
+        (next.map(|next| next.saturating_duration_since(now)), newest)
+    }
+}
+
+/// A look at a thread, behind which another one follows soon.
+struct Look {
+    served: Arc<ServedCalls>,
+    /// The looks that had ended before.
+    ended: u64,
+    next: Instant,
+}
+
+impl Look {
+    /// Polls until the look has ended, the thread has run for a while, and the next look is due. False if sleeping is better.
+    fn poll_for_next(&self) -> bool {
+        let start = Instant::now();
+        while self.served.looks_ended() == self.ended {
+            if start.elapsed() > LOOK_MAX {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        let next = self.next.max(Instant::now() + INTERVAL_MIN);
+        while Instant::now() < next {
+            std::hint::spin_loop();
+        }
+        true
     }
 }

@@ -75,6 +75,7 @@ extern "C" fn on_signal(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
         // SAFETY: the kernel passes the state of the interrupted thread, which it restores when the handler has returned.
         let context = unsafe { &mut *context.cast::<ucontext_t>() };
         inspect(served, &mut Interrupted::new(context));
+        served.end_look();
     }
     Errno::set_raw(errno);
 }

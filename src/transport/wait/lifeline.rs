@@ -11,6 +11,7 @@
 //! end together with the word that a waiter sleeps on. The other signs make news of a death come sooner.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crate::deadline::Deadline;
 use crate::error::Error;
@@ -26,6 +27,10 @@ use crate::wire::layout::PROCESS_HOLDER_WORD;
 /// The bit of an end's word that says that the end has come. The bits above it count nudges.
 const HAS_COME: u64 = 1;
 const ONE_NUDGE: u64 = 2;
+
+/// A timer of the kernel may come this late (`PR_SET_TIMERSLACK`, as threads have it). So a waiter sleeps until this time before its
+/// deadline, and polls for the rest.
+const TIMER_SLACK: Duration = Duration::from_micros(50);
 
 /// The end of a session, a lane or a pipeline, in memory of this process. Only this process brings it about.
 #[derive(Debug, Clone)]
@@ -144,8 +149,8 @@ impl Lifeline {
         self.end.has_come() || self.is_dead()
     }
 
-    /// Sleeps until `word`, which held `value`, was changed and its sleepers woken, until a sign comes, or until the deadline
-    /// passes. `seen` is what [`End::look`] has returned. May return early for any reason.
+    /// Sleeps until `word`, which held `value`, was changed and its sleepers woken, until a sign comes, or until shortly before the
+    /// deadline. `seen` is what [`End::look`] has returned. May return early for any reason.
     pub(crate) fn sleep(&self, word: &AtomicU64, value: u64, seen: u64, deadline: Deadline) {
         let shared = |word| Seen { word, value: 0, is_private: false };
         let own = Seen { word: &self.end.0.word, value: seen, is_private: true };
@@ -161,6 +166,6 @@ impl Lifeline {
             all[count] = Seen { value: found, ..shared(&holder[0]) };
             count += 1;
         }
-        futex::wait(&all[..count], deadline);
+        futex::wait(&all[..count], deadline.ahead(TIMER_SLACK));
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct ServedCalls {
     thread: i32,
     /// Why the newest look could not end the call: a code, and an address.
     obstacle: [AtomicU64; 2],
+    /// The looks at the thread that have ended.
+    looks_ended: AtomicU64,
     /// The place of the return stub of this thread, from 1 on; 0 while it has none.
     stub: AtomicU64,
     /// The number of an outermost call, and of threads that linked code has started in it.
@@ -56,7 +58,8 @@ impl ServedCalls {
     fn new(calls: WantedCalls, skips: Option<Skips>) -> Arc<Self> {
         let thread = nix::unistd::gettid().as_raw();
         let [obstacle, started] = [(); 2].map(|()| [const { AtomicU64::new(0) }; 2]);
-        Arc::new(Self { calls, skips, thread, obstacle, stub: AtomicU64::new(0), started })
+        let [looks_ended, stub] = [(); 2].map(|()| AtomicU64::new(0));
+        Arc::new(Self { calls, skips, thread, obstacle, looks_ended, stub, started })
     }
 
     /// Runs `serve`, during which the calling thread serves these calls.
@@ -200,6 +203,16 @@ impl ServedCalls {
     pub(crate) fn obstacle(&self) -> (u64, u64) {
         let [code, address] = &self.obstacle;
         (code.load(Ordering::Relaxed), address.load(Ordering::Relaxed))
+    }
+
+    /// Says, on the serving thread, that a look has ended.
+    pub(crate) fn end_look(&self) {
+        self.looks_ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The looks that have ended, at any call.
+    pub(crate) fn looks_ended(&self) -> u64 {
+        self.looks_ended.load(Ordering::Relaxed)
     }
 
     /// The word with the place of this thread's return stub.
