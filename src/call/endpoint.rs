@@ -26,6 +26,18 @@ pub(crate) trait Handler<T: Transport> {
         spare: Vec<u8>,
     ) -> std::result::Result<Self::Reply, String>;
 
+    /// Runs a call whose result is eight bytes, which are then in `word`, the lowest one first. `None` for any other call, which
+    /// [`Handler::handle`] runs.
+    #[inline(always)]
+    fn handle_word(
+        &self,
+        _target: u64,
+        _args: &[u8],
+        _word: &mut u64,
+    ) -> Option<std::result::Result<(), String>> {
+        None
+    }
+
     /// A numbered call begins. It is nested in the call `outer`; 0 for none.
     #[inline(always)]
     fn begin(&self, _outer: u64) {}

@@ -7,7 +7,7 @@ use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::ERROR_BYTES_MAX;
 use crate::sps::{self, Status};
-use crate::transport::{Incoming, Transport};
+use crate::transport::{Incoming, Payload, Transport};
 use crate::wire::Kind;
 
 /// The largest result buffer that is kept for the next result.
@@ -93,7 +93,8 @@ impl<T: Transport> Endpoint<T> {
         }
         let outer = self.counters.begin_received();
         handler.begin(outer);
-        let outcome = self.handle(handler, call, self.spare.take());
+        let mut word = 0;
+        let outcome = self.handle(handler, call, self.spare.take(), &mut word);
         self.counters.end_received(outer);
         handler.end(outer);
         if self.is_over.get() {
@@ -102,30 +103,33 @@ impl<T: Transport> Endpoint<T> {
         if let Err(error) = handler.ahead(self, deadline) {
             return self.unanswered(error);
         }
-        match outcome {
-            Ok(reply) => {
-                let mut transport = self.transport.borrow_mut();
-                transport.release(call.mark);
-                let sent = transport.send(Kind::Result, 0, reply.as_ref(), deadline);
-                drop(transport);
-                if let Err(error) = sent {
-                    // Nothing was sent of a result that is too long.
-                    let refused = error.kind() == ErrorKind::Exhausted;
-                    return if refused {
-                        self.fail(error.to_string(), deadline, call.mark)
-                    } else {
-                        self.unanswered(error)
-                    };
-                }
-                if let Some(mut spare) = H::spare(reply) {
-                    spare.clear();
-                    spare.shrink_to(RESULT_BYTES_KEPT);
-                    self.spare.set(spare);
-                }
-                Ok(())
-            }
-            Err(error) => self.fail(error, deadline, call.mark),
+        let bytes = word.to_le_bytes();
+        let result = match &outcome {
+            None => bytes.as_slice(),
+            Some(Ok(reply)) => reply.as_ref(),
+            Some(Err(error)) => return self.fail(error, deadline, call.mark),
+        };
+        let mut transport = self.transport.borrow_mut();
+        transport.release(call.mark);
+        let sent = transport.send(Kind::Result, 0, result, deadline);
+        drop(transport);
+        if let Err(error) = sent {
+            // Nothing was sent of a result that is too long.
+            let refused = error.kind() == ErrorKind::Exhausted;
+            return if refused {
+                self.fail(&error.to_string(), deadline, call.mark)
+            } else {
+                self.unanswered(error)
+            };
         }
+        if let Some(Ok(reply)) = outcome
+            && let Some(mut spare) = H::spare(reply)
+        {
+            spare.clear();
+            spare.shrink_to(RESULT_BYTES_KEPT);
+            self.spare.set(spare);
+        }
+        Ok(())
     }
 
     /// Ends the endpoint, because a call could not be answered: this side would never get the right to send again.
@@ -135,17 +139,27 @@ impl<T: Transport> Endpoint<T> {
         Err(error)
     }
 
+    /// Runs a call. `None` if its result is `word`.
     #[inline(always)]
     fn handle<H: Handler<T>>(
         &self,
         handler: &H,
         call: &Incoming,
         spare: Vec<u8>,
-    ) -> std::result::Result<H::Reply, String> {
+        word: &mut u64,
+    ) -> Option<std::result::Result<H::Reply, String>> {
         if !self.counters.enter() {
-            return Err(too_deep());
+            return Some(Err(too_deep()));
         }
-        let outcome = handler.handle(call.target, call.payload(), spare);
+        let payload = call.payload();
+        let done = match payload {
+            Payload::Own(args) => handler.handle_word(call.target, args, word),
+            Payload::Shared(_) => None,
+        };
+        let outcome = match done {
+            Some(done) => done.err().map(Err),
+            None => Some(handler.handle(call.target, payload, spare)),
+        };
         self.counters.leave();
         outcome
     }
@@ -162,14 +176,14 @@ impl<T: Transport> Endpoint<T> {
         let Some(sequence) = call.posted else {
             let outer = self.counters.begin_received();
             self.counters.end_received(outer);
-            return self.fail(failed.unwrap_or_default(), deadline, call.mark);
+            return self.fail(&failed.unwrap_or_default(), deadline, call.mark);
         };
         let failed = failed.or_else(|| {
             let outer = self.counters.begin_posted();
-            let outcome = self.handle(handler, call, Vec::new());
+            let outcome = self.handle(handler, call, Vec::new(), &mut 0);
             self.counters.end_received(outer);
             let failed = |error| format!("call {sequence}, sent ahead, failed: {error}");
-            outcome.err().map(failed)
+            outcome.and_then(|outcome| outcome.err().map(failed))
         });
         self.failed_ahead.replace(failed);
         self.transport.borrow_mut().settle(sequence);
@@ -177,8 +191,8 @@ impl<T: Transport> Endpoint<T> {
     }
 
     #[cold]
-    fn fail(&self, mut error: String, deadline: Deadline, mark: usize) -> Result<()> {
-        error.truncate(error.floor_char_boundary(ERROR_BYTES_MAX));
+    fn fail(&self, error: &str, deadline: Deadline, mark: usize) -> Result<()> {
+        let error = error.get(..error.floor_char_boundary(ERROR_BYTES_MAX)).unwrap_or_default();
         let mut transport = self.transport.borrow_mut();
         transport.release(mark);
         transport.send(Kind::Failure, 0, error.as_bytes(), deadline)

@@ -41,6 +41,16 @@ impl<T: Transport> Handler<T> for WrapperCalls<'_> {
     }
 
     #[inline(always)]
+    fn handle_word(
+        &self,
+        target: u64,
+        args: &[u8],
+        word: &mut u64,
+    ) -> Option<std::result::Result<(), String>> {
+        if wrapper::is_typed(target) { call_typed(args, word) } else { None }
+    }
+
+    #[inline(always)]
     fn begin(&self, outer: u64) {
         if let Some(served) = self.served {
             served.begin_on_lane(outer);
@@ -53,4 +63,10 @@ impl<T: Transport> Handler<T> for WrapperCalls<'_> {
             served.end_on_lane(outer);
         }
     }
+}
+
+/// Not inlined: its registers would slow down the other calls of its caller.
+#[inline(never)]
+fn call_typed(args: &[u8], word: &mut u64) -> Option<std::result::Result<(), String>> {
+    wrapper::call_word(args, word)
 }

@@ -55,7 +55,7 @@ pub(crate) fn call(
     let generation = fork::generation();
     let result = match args {
         // No wrapper function stands between: its frame and its buffer take time.
-        Payload::Own(message) if target == typed::address() => typed::answer(message),
+        Payload::Own(message) if is_typed(target) => typed::answer(message),
         _ => {
             let (function, data, bytes) = (ExecutorAddr::new(target), args.as_ptr(), args.len());
             // SAFETY: the controller vouches for the address and the arguments, as said above.
@@ -69,23 +69,39 @@ pub(crate) fn call(
     result
 }
 
-/// As [`call`]. `None` if it was a typed call with one word as its result, which is then `word`. The word does not travel in a buffer:
-/// its reader would wait until the store of each half has left the processor's store buffer.
+/// True for the address of the wrapper function that makes typed calls.
+#[inline(always)]
+pub(crate) fn is_typed(target: u64) -> bool {
+    target == typed::address()
+}
+
+/// Makes a typed call with one word as its result, which is then `word`. `None` for any other call, which was not made. The word does not
+/// travel in a buffer: its reader would wait until the store of each half has left the processor's store buffer.
+///
+/// # Errors
+///
+/// As [`call`].
+#[inline(always)]
+pub(crate) fn call_word(args: &[u8], word: &mut u64) -> Option<std::result::Result<(), String>> {
+    let generation = fork::generation();
+    let done = typed::call_word(args)?.map(|result| *word = result);
+    if fork::generation() != generation {
+        end_child(done.err());
+    }
+    Some(done)
+}
+
+/// As [`call`]. `None` if [`call_word`] has made it.
 #[inline(always)]
 pub(crate) fn call_for_word(
     target: u64,
     args: &[u8],
     word: &mut u64,
 ) -> Option<std::result::Result<WrapperFunctionBuffer, String>> {
-    if target == typed::address() {
-        let generation = fork::generation();
-        if let Some(result) = typed::call_word(args) {
-            let why = result.map(|result| *word = result).err();
-            if fork::generation() != generation {
-                end_child(why);
-            }
-            return why.map(Err);
-        }
+    if is_typed(target)
+        && let Some(done) = call_word(args, word)
+    {
+        return done.err().map(Err);
     }
     Some(call(target, Payload::Own(args)))
 }
