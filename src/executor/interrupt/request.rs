@@ -21,7 +21,7 @@ const INTERVAL_MIN: Duration = Duration::from_micros(5);
 const INTERVAL_MAX: Duration = Duration::from_millis(1);
 /// A look that is due within this time is polled for: a sleep would take longer.
 const POLL_MAX: Duration = Duration::from_micros(20);
-/// A look takes some microseconds. If it has not ended in this time, the thread waits for a CPU, perhaps for that of the polling thread.
+/// A look takes some microseconds. If it has not ended in this time, its thread waits for a CPU, perhaps for the polling thread's CPU.
 const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
@@ -172,7 +172,7 @@ impl Requests {
                 let least = if elapsed < INTERVAL_FIRST { INTERVAL_FIRST } else { INTERVAL_MIN };
                 let interval = (elapsed / INTERVAL_PART).clamp(least, INTERVAL_MAX);
                 *next = now + interval;
-                // The thread of the first look has left, or it has a CPU: then it does not wait for that of this thread.
+                // The thread has looked once, so it has a CPU, and does not wait for this thread's CPU.
                 let is_soon = served.calls().samples() > 0 && interval <= POLL_MAX;
                 newest = is_soon.then(|| Look { served: Arc::clone(served), ended, next: *next });
             }
