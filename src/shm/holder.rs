@@ -63,12 +63,12 @@ mod tests {
     fn the_kernel_marks_the_word_of_a_holder_whose_thread_ends() {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
         let word = || segment.words()[8].load(Ordering::Acquire);
-        let words = segment.view(8..13);
+        let words = segment.view(8..14);
         std::thread::spawn(move || drop(Holder::acquire(words).expect("a lock")))
             .join()
             .expect("ends");
         assert_eq!(word() & DIED, 0);
-        let words = segment.view(8..13);
+        let words = segment.view(8..14);
         // Never joined: such a thread does not tell its joiner that it ends.
         drop(std::thread::spawn(move || {
             let _holder = Holder::acquire(words).expect("a lock");

@@ -45,8 +45,8 @@ pub(crate) const CRASH_WORD: usize = 2 * LINE_WORDS;
 pub(crate) const SETTLED_WORD: usize = 6 * LINE_WORDS;
 /// First word of the lock (a robust `pthread_mutex_t`) that a thread of the executor holds while it serves the lane.
 pub(crate) const HOLDER_WORD: usize = SETTLED_WORD + 1;
-/// Words of such a lock.
-pub(crate) const HOLDER_WORDS: usize = 5;
+/// Words of such a lock: as many as on the processor where it has most.
+pub(crate) const HOLDER_WORDS: usize = 6;
 /// The CPU hints: first the controller's, then the executor's. Each is the number of the CPU on which that side last waited
 /// for long, plus one; 0 when it has not waited yet.
 pub(crate) const CPU_HINT_WORDS: [usize; 2] = [7 * LINE_WORDS, 7 * LINE_WORDS + 1];
