@@ -16,7 +16,7 @@ use crate::controller::process::handlers::{Function, HandlerResult};
 use crate::error::{Error, Result};
 use crate::jit::ResourceTracker;
 use crate::limits::TYPED_ARGUMENTS_MAX;
-use crate::link::{ObjectFile, handler_object};
+use crate::link::{ObjectFile, Processor, handler_object};
 use crate::types::{Signature, Type, Value};
 
 /// A function of this process that linked code calls as a C function. `R` is what the C function returns.
@@ -235,7 +235,7 @@ impl ObjectLayer {
 
 /// The object of a stub.
 fn stub(name: &str, head: &Head) -> Result<ObjectFile> {
-    handler_object(name, &head.constants(name), CALL_HANDLER)
+    handler_object(Processor::HOST, name, &head.constants(name), CALL_HANDLER)
 }
 
 impl Dylib {

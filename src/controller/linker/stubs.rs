@@ -6,7 +6,7 @@ use crate::call::contract::{LAZY_RESOLVER, Placement};
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
 use crate::error::{Error, Result};
-use crate::link::StubPage;
+use crate::link::{Processor, StubPage};
 use crate::sync::{AtomicU64, Mutex};
 use crate::{ExecutorAddr, PerProt, Prot};
 
@@ -64,18 +64,19 @@ impl Stub {
         self.page.trampoline(self.number)
     }
 
-    /// The return address that its trampoline pushes.
+    /// The return address that its trampoline gives.
     pub(crate) fn return_address(self) -> ExecutorAddr {
         self.page.return_address(self.number)
     }
 }
 
 fn new_page(memory: &ExecutorMemory, lazy_tag: u64) -> Result<StubPage> {
-    let [code, constants] = StubPage::BYTES;
+    let processor = Processor::HOST;
+    let [code, constants] = StubPage::bytes(processor);
     let mut allocation =
         InFlightAlloc::new(memory, Placement::Near, PerProt { code, constants, data: 0 })?;
     let starts = [Prot::Code, Prot::Constants].map(|prot| allocation.range(prot).start);
-    let page = StubPage::new(starts[0], starts[1]);
+    let page = StubPage::new(processor, starts[0], starts[1]);
     let page = page.ok_or_else(|| Error::invalid("a slab larger than 2 GiB"))?;
     allocation.write(Prot::Code, &page.code());
     let resolver = memory.remote().named(LAZY_RESOLVER).unwrap_or_default();

@@ -6,7 +6,7 @@
 //! Invariant: the table is sorted by number.
 
 use super::edge::{EdgeKind, Formula, Range, ThreadModel, kind};
-use super::facts::{Facts, FarJump, Field, FieldForm, Frames};
+use super::facts::{Facts, FarJump, Field, FieldForm, Frames, HandlerStub, LazyCode};
 use super::operand::{Class, Limit, Operand};
 use Class::{
     Add, AddHigh, Adr, Adrp, Branch14, Branch19, Branch26, Literal19, Load, LoadFar, Move,
@@ -37,6 +37,16 @@ pub(crate) static FACTS: Facts = Facts {
         thread_call: CALL_OFFSET,
         write: write_far_jump,
     }),
+    handler_stub: HandlerStub {
+        // bti c; adrp x9, constants; add x9, x9, constants; b target
+        code: &[
+            0x5f, 0x24, 0x03, 0xd5, 0x09, 0x00, 0x00, 0x90, 0x29, 0x01, 0x00, 0x91, 0x00, 0x00,
+            0x00, 0x14,
+        ],
+        constants_fields: &[4, 8],
+        target_field: 12,
+    },
+    lazy: LazyCode { return_offset: 0, write_trampoline, write_entry },
 };
 
 /// `nop`
@@ -76,6 +86,34 @@ fn write_far_jump(stub: u64, to: u64, bytes: &mut [u8]) -> bool {
     page.store(&mut bytes[4..], distance);
     Operand { class: Add, limit: Unlimited }.store(&mut bytes[8..], to);
     true
+}
+
+/// `adr x17, this; b entry`. Calls may change the register, so the trampoline's own address is there.
+fn write_trampoline(trampoline: u64, entry: u64, bytes: &mut [u8; 8]) -> bool {
+    let branch = Operand { class: Branch26, limit: Signed(28) };
+    let distance = branch.distance(entry, trampoline.wrapping_add(4));
+    *bytes = [0x11, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x14];
+    branch.store(&mut bytes[4..], distance);
+    branch.holds(distance)
+}
+
+/// `adrp x16, constants; ldr x9, [x16, constants]; ldr x16, [x16, constants + 8]; br x9`, without its operands. So the tag is in
+/// `x16`.
+const ENTRY: [u8; 16] = [
+    0x10, 0x00, 0x00, 0x90, 0x09, 0x02, 0x40, 0xf9, 0x10, 0x02, 0x40, 0xf9, 0x20, 0x01, 0x1f, 0xd6,
+];
+
+/// Writes the entry of trampolines. Returns false when it is more than 4 GiB from its constants, which are in one page.
+fn write_entry(entry: u64, constants: u64, bytes: &mut [u8]) -> bool {
+    let page = Operand { class: Adrp, limit: Signed(33) };
+    let load = Operand { class: Load(3), limit: Unlimited };
+    let distance = page.distance(constants, entry);
+    bytes.fill(0);
+    bytes[..ENTRY.len()].copy_from_slice(&ENTRY);
+    page.store(bytes, distance);
+    load.store(&mut bytes[4..], constants);
+    load.store(&mut bytes[8..], constants.wrapping_add(8));
+    page.holds(distance)
 }
 
 /// The relocation of a field. In code it is the first of its form whose instruction `bytes` start with. In data, distances

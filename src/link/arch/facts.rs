@@ -23,6 +23,30 @@ pub(crate) struct Facts {
     pub(crate) field: fn(form: FieldForm, is_code: bool, bytes: &[u8]) -> Option<Field>,
     /// Stubs for calls that do not reach all code of an image. `None` where calls reach it.
     pub(crate) far_jump: Option<FarJump>,
+    /// The stub of a handler.
+    pub(crate) handler_stub: HandlerStub,
+    /// The code of functions that are compiled at their first call.
+    pub(crate) lazy: LazyCode,
+}
+
+/// A function that loads an address, and jumps to a function with all arguments as they are.
+pub(crate) struct HandlerStub {
+    pub(crate) code: &'static [u8],
+    /// The fields of the address.
+    pub(crate) constants_fields: &'static [u64],
+    /// The field of the jump.
+    pub(crate) target_field: u64,
+}
+
+/// Code that tells the function behind it where it was called.
+pub(crate) struct LazyCode {
+    /// How far behind its start a trampoline's return address is.
+    pub(crate) return_offset: u64,
+    /// Writes the trampoline that goes to the entry. Returns false when they are too far from each other.
+    pub(crate) write_trampoline: fn(trampoline: u64, entry: u64, bytes: &mut [u8; 8]) -> bool,
+    /// Writes the entry, with padding. Its constants are the resolver's address, and the tag behind it. It has the size of two
+    /// stubs.
+    pub(crate) write_entry: fn(entry: u64, constants: u64, bytes: &mut [u8]) -> bool,
 }
 
 /// The registers of unwind information that have a meaning for frames.

@@ -2,11 +2,10 @@
 //!
 //! | | x86-64 | AArch64 |
 //! |---|---|---|
-//! | relocations, stubs, padding | `x86_64` | `aarch64`, with the operands of its instructions in `operand` |
+//! | relocations, all stubs, padding | `x86_64` | `aarch64`, with the operands of its instructions in `operand` |
 //! | code for thread-locals | `thread_code` | `aarch64_threads` |
-//! | pages of stubs that are redirected | `stub_page` | |
 //!
-//! `edge` and `facts` have the words for all of them, and `processor` chooses.
+//! `stub_page` has stubs that are redirected. `edge` and `facts` have the words for all of them, and `processor` chooses.
 //!
 //! Invariant: everything that the linker knows about processors is here. Only `verify` knows it a second time.
 

@@ -3,7 +3,7 @@
 //! Invariant: a field that is written lies in the bytes that are given, and nothing else is written.
 
 use super::edge::{Edge, EdgeKind, Formula, Range, ThreadModel, kind};
-use super::facts::{Facts, Field, FieldForm, Frames, store};
+use super::facts::{Facts, Field, FieldForm, Frames, HandlerStub, LazyCode, store};
 use Formula::{
     Absolute, Branch, Delta, Dynamic, FromGot, GotBaseDelta, GotDelta, GotLoad, GotOffset, Nothing,
     Size, Thread,
@@ -11,7 +11,7 @@ use Formula::{
 use Range::{Any, Either, Signed, Unsigned};
 
 /// The filler of gaps between functions: `int3`.
-pub(crate) const CODE_PADDING: u8 = 0xcc;
+const CODE_PADDING: u8 = 0xcc;
 
 /// The code and the sizes that the linker writes.
 pub(crate) static FACTS: Facts = Facts {
@@ -26,6 +26,13 @@ pub(crate) static FACTS: Facts = Facts {
     frames: Frames { stack_pointer: 7, frame_pointer: 6, return_address: 16, call_bytes: 8 },
     field,
     far_jump: None,
+    handler_stub: HandlerStub {
+        // lea 0(%rip),%r11; jmp 0
+        code: &[0x4c, 0x8d, 0x1d, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0],
+        constants_fields: &[3],
+        target_field: 8,
+    },
+    lazy: LazyCode { return_offset: TRAMPOLINE_CALL_BYTES, write_trampoline, write_entry },
 };
 
 /// `jmp *entry(%rip)`, its displacement zero, and padding.
@@ -53,22 +60,12 @@ pub(crate) fn refine(
     }
 }
 
-/// The stub at `stub` that jumps to the address in the GOT entry at `entry`, or `None` when they are too
-/// far from each other.
-pub(crate) fn stub(stub: u64, entry: u64) -> Option<[u8; 8]> {
+/// Writes the stub at `stub` that jumps to the address in the word at `entry`. Returns false when they are more than 2 GiB apart.
+fn write_stub(stub: u64, entry: u64, bytes: &mut [u8]) -> bool {
     let displacement = entry.wrapping_sub(stub.wrapping_add(6));
-    if !Signed.holds(displacement, 4) {
-        return None;
-    }
-    let mut bytes = STUB;
+    bytes.copy_from_slice(&STUB);
     store(&mut bytes[2..6], displacement);
-    Some(bytes)
-}
-
-fn write_stub(address: u64, entry: u64, bytes: &mut [u8]) -> bool {
-    let code = stub(address, entry);
-    code.iter().for_each(|code| bytes.copy_from_slice(code));
-    code.is_some()
+    Signed.holds(displacement, 4)
 }
 
 /// The relocation of a field: distances count from its end.
@@ -83,24 +80,27 @@ fn field(form: FieldForm, _: bool, _: &[u8]) -> Option<Field> {
     Some(Field { number, base })
 }
 
-/// The bytes of a trampoline's call; its return address is this far behind the trampoline's start.
-pub(crate) const TRAMPOLINE_CALL_BYTES: u64 = 5;
+/// The size of the call in a trampoline.
+const TRAMPOLINE_CALL_BYTES: u64 = 5;
 
 /// `call entry`, and padding. Both are in the same mapping of a few pages.
-pub(crate) fn trampoline(trampoline: u64, entry: u64) -> [u8; 8] {
-    let mut bytes = [0xe8, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING, CODE_PADDING];
-    store(&mut bytes[1..5], entry.wrapping_sub(trampoline + TRAMPOLINE_CALL_BYTES));
-    bytes
+fn write_trampoline(trampoline: u64, entry: u64, bytes: &mut [u8; 8]) -> bool {
+    *bytes = [0xe8, 0, 0, 0, 0, CODE_PADDING, CODE_PADDING, CODE_PADDING];
+    let distance = entry.wrapping_sub(trampoline + TRAMPOLINE_CALL_BYTES);
+    store(&mut bytes[1..5], distance);
+    Signed.holds(distance, 4)
 }
 
-/// `push tag(%rip); jmp *resolver(%rip)`, and padding. Both words are within 2 GiB.
-pub(crate) fn lazy_entry(entry: u64, tag: u64, resolver: u64) -> [u8; 16] {
-    let mut bytes = [CODE_PADDING; 16];
+/// `push tag(%rip); jmp *resolver(%rip)`, and padding.
+fn write_entry(entry: u64, constants: u64, bytes: &mut [u8]) -> bool {
+    let tag = (constants + 8).wrapping_sub(entry + 6);
+    let resolver = constants.wrapping_sub(entry + 12);
+    bytes.fill(CODE_PADDING);
     bytes[..2].copy_from_slice(&[0xff, 0x35]);
-    store(&mut bytes[2..6], tag.wrapping_sub(entry + 6));
+    store(&mut bytes[2..6], tag);
     bytes[6..8].copy_from_slice(&[0xff, 0x25]);
-    store(&mut bytes[8..12], resolver.wrapping_sub(entry + 12));
-    bytes
+    store(&mut bytes[8..12], resolver);
+    Signed.holds(tag, 4) && Signed.holds(resolver, 4)
 }
 
 /// Rewrites the instruction of a [`Formula::GotLoad`] edge so that it needs no GOT entry. Returns whether it was

@@ -4,7 +4,7 @@
 //! frame is its caller's.
 //!
 //! ```text
-//! .text    name:  lea constants(%rip),%r11; jmp farcall_call_handler
+//! .text    name:  load the address of constants; jump to farcall_call_handler
 //! .rodata  constants
 //! ```
 //!
@@ -16,25 +16,27 @@ use crate::arch::processor::Processor;
 use crate::error::Result;
 use crate::read::object_file::ObjectFile;
 
-/// `lea 0(%rip),%r11; jmp 0`
-const CODE: [u8; 12] = [0x4c, 0x8d, 0x1d, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
-/// Where the code has the distance to the constants.
-const CONSTANTS_FIELD: u64 = 3;
-/// Where the code has the distance to the target of its jump.
-const TARGET_FIELD: u64 = 8;
-
 /// The name of the constants, which C cannot have.
 const CONSTANTS: &str = ".constants";
 
-/// An object that defines `name` as the stub with these constants, which jumps to `target`.
+/// An object for a processor that defines `name` as the stub with these constants, which jumps to `target`.
 ///
 /// # Errors
 ///
 /// When the name is empty or has a NUL.
-pub fn handler_object(name: &str, constants: &[u8], target: &str) -> Result<ObjectFile> {
-    let mut object = ObjectBuilder::for_processor(format!("handler {name}"), Processor::X86_64);
-    let stub = object.function(name, CODE).frame(Frame::new());
-    stub.distance(CONSTANTS_FIELD, CONSTANTS, 0).call(TARGET_FIELD, target);
+pub fn handler_object(
+    processor: Processor,
+    name: &str,
+    constants: &[u8],
+    target: &str,
+) -> Result<ObjectFile> {
+    let facts = &processor.facts().handler_stub;
+    let mut object = ObjectBuilder::for_processor(format!("handler {name}"), processor);
+    let stub = object.function(name, facts.code).frame(Frame::new());
+    for field in facts.constants_fields {
+        stub.distance(*field, CONSTANTS, 0);
+    }
+    stub.call(facts.target_field, target);
     object.constant(CONSTANTS, constants).local();
     object.build()
 }
