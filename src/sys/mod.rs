@@ -28,3 +28,5 @@ pub(crate) mod memory;
 pub(crate) mod policy;
 #[cfg(not(model))]
 pub(crate) mod process;
+#[cfg(not(model))]
+pub(crate) mod processor;

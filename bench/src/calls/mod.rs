@@ -8,6 +8,7 @@ pub(crate) mod echo;
 pub(crate) mod in_flight;
 pub(crate) mod spin;
 pub(crate) mod threads;
+pub mod tiny_code;
 pub(crate) mod tiny_object;
 pub(crate) mod typed;
 
@@ -17,7 +18,7 @@ use farcall::controller::{Executor, ExecutorBuilder, Library, Process};
 use farcall::link::ObjectFile;
 use farcall::{ExecutorAddr, PerProt, Prot};
 
-use crate::{Contender, CpuPair, Result, TinyObject, tiny_code};
+use crate::{Contender, CpuPair, Result, TinyObject};
 
 /// The bytes of code or data that are new with each call.
 pub const FRESH_BYTES: usize = 4096;

@@ -90,14 +90,14 @@ pub(crate) const STATIC_TLS_BYTES: &str = "farcall_static_tls_bytes";
 /// two words: the number of a block ([`ThreadBlockRegister`]) and the offset in it. Not offered where there is no reserve.
 pub(crate) const THREAD_ADDRESS: &str = "farcall_thread_address";
 /// The name of the function in the first word of a dynamic thread-local's descriptor, in front of these two words. It takes
-/// the descriptor's address in `%rax` and returns the thread-local's offset from the thread pointer in `%rax`. All other
-/// registers stay as they are.
+/// the descriptor's address in `%rax` (`x0` on AArch64), and returns the thread-local's offset from the thread pointer there. All
+/// other registers stay as they are.
 pub(crate) const THREAD_DESCRIPTOR: &str = "farcall_thread_descriptor";
 
-/// The name of the function to which the entry of a page of stubs jumps (see [`StubPage`](crate::link::StubPage)). On the
-/// stack are a handler's tag, the return address of a trampoline, and that of the call. The function calls the handler with
+/// The name of the function to which the entry of a page of stubs jumps (see [`StubPage`](crate::link::StubPage)). It
+/// gets a handler's tag and the return address of a trampoline there. The function calls the handler with
 /// the trampoline's return address. It continues at the address that the handler returns, with all registers as they were. If
-/// the handler fails, the call is unwound. Not offered where nothing is linked for the processor.
+/// the handler fails, the call is unwound.
 pub(crate) const LAZY_RESOLVER: &str = "farcall_lazy_resolver";
 
 /// A region to initialize: the number of its [`AllocGroup`] ([`prot_number`] for a region that stays), its first address, its
@@ -281,6 +281,10 @@ remote! {
     /// Action: calls each of these functions for the address of an implementation, and stores that. Each pair is the address
     /// of the word and the function.
     IndirectResolve = "farcall_indirect_resolve": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();
+
+    /// Makes code in this range visible that the controller has stored. Offered where instruction caches do not see stores by
+    /// themselves; then the controller posts it ahead of the first call of the code.
+    CodePublish = "farcall_code_publish": (AddrRange,) => ();
 
     /// Says that the next calls may be unwound, when a function cannot be compiled.
     LazyPrepare = "farcall_lazy_prepare": () => ();

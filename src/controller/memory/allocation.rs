@@ -200,9 +200,23 @@ impl<'a> InFlightAlloc<'a> {
         self.memory.name_functions(self.slab.base(&self.pages), functions);
     }
 
-    /// Makes the memory usable: the next call may run its code. Sends no message.
+    /// Makes the memory usable: the next call may run its code. Sends no message. For processors whose instruction caches do not
+    /// see stores it posts one ahead of the next call.
     #[inline]
     pub fn finalize(self) -> FinalizedAlloc {
+        self.publish_code();
+        self.finalize_published()
+    }
+
+    fn publish_code(&self) {
+        let code = self.range(Prot::Code);
+        if code.bytes() > 0 {
+            self.memory.remote().publish_code(code);
+        }
+    }
+
+    #[inline]
+    fn finalize_published(self) -> FinalizedAlloc {
         // From here on dropping does not free it.
         let kept = ManuallyDrop::new(self);
         if kept.range(Prot::Code).bytes() > 0 {
@@ -241,9 +255,11 @@ impl<'a> InFlightAlloc<'a> {
             .map(|(prot, range)| (prot_number(prot), range.start, range.bytes()))
             .collect();
         let remote = self.memory.remote();
+        // The actions may call the code.
+        self.publish_code();
         remote.post::<MemoryInitialize>(&(remote.instance()?, regions, actions))?;
         self.slab.has_actions(self.slab.base(&self.pages));
-        Ok(self.finalize())
+        Ok(self.finalize_published())
     }
 }
 

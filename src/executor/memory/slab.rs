@@ -12,6 +12,7 @@ use crate::limits::PAGE_BYTES;
 use crate::sys::memory::map::Reservation;
 use crate::sys::memory::memfd;
 use crate::sys::memory::named::{self, Name};
+use crate::sys::processor;
 use crate::{AddrRange, ExecutorAddr, Prot};
 
 /// A shared, private or named slab. Dropping it unmaps it.
@@ -117,6 +118,9 @@ impl Memory {
             let of_prot = segments.iter().filter(|segment| segment.group.prot == prot);
             for run in coalesced(of_prot.filter_map(range).collect()) {
                 self.reservation.protect(run, prot)?;
+                if prot == Prot::Code {
+                    processor::publish_code(run);
+                }
             }
         }
         Ok(())

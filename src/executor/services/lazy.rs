@@ -16,7 +16,7 @@ impl Serve for LazyPrepare {
 }
 
 /// The name and address of the function to which the first call of a lazily compiled function jumps.
-pub(crate) fn resolver() -> Option<(String, ExecutorAddr)> {
+pub(crate) fn resolver() -> (String, ExecutorAddr) {
     lazy_resolver::offer(ask)
 }
 

@@ -13,7 +13,7 @@ use crate::call::contract::{
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
 use crate::executor::entry::wrapper::offer;
-use crate::executor::memory::access;
+use crate::executor::memory::{access, new_code};
 use crate::executor::tls::{static_reserve, tls_get_addr};
 
 /// The names and addresses that this process offers, aliases included.
@@ -50,7 +50,8 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         offer::<LazyPrepare>(),
     ];
     symbols.extend(typed::functions());
-    symbols.extend(lazy::resolver());
+    symbols.push(lazy::resolver());
+    symbols.extend(new_code::publisher());
     symbols.extend(memory::functions());
     symbols.extend(access::functions());
     for (name, others) in OTHER_NAMES {

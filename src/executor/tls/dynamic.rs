@@ -41,8 +41,7 @@ use std::sync::{Once, OnceLock};
 use crate::call::contract::{ThreadBlockDeregister, ThreadBlockRegister};
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
-#[cfg(target_arch = "x86_64")]
-use crate::executor::entry::abi::processor_state;
+use crate::executor::entry::abi;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::wrapper::Serve;
 use crate::executor::log::{self, Level};
@@ -322,8 +321,7 @@ fn prepare() -> Result<()> {
     let mut status = 0;
     PREPARED.call_once(|| {
         let word = OWN_DTV.with(|dtv| &raw const *dtv) as u64;
-        #[cfg(target_arch = "x86_64")]
-        processor_state::prepare();
+        abi::prepare();
         DTV_DISTANCE.store(word.wrapping_sub(thread::pointer()), Ordering::Release);
         let mut key = 0;
         // SAFETY: the key is written, and the destructor is a function of the expected form.

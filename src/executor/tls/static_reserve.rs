@@ -16,8 +16,8 @@
 //! The reserve's initial value is all ones, because zeroes would lie outside of the template. The thread pointer of another
 //! thread is found from its robust list. The list's head lies in the C library's descriptor of the thread, at one distance from
 //! the thread pointer in all threads. The kernel tells any thread of the process that address. This needs no signal, which
-//! would interrupt system calls of the program. Before the pointer is used, the first word there must be its own address, as
-//! the ABI demands. The kernel does the reading and the writing, so a thread that ends meanwhile is no error.
+//! would interrupt system calls of the program. Before the pointer is used, the first word there must be what the ABI demands: on
+//! x86-64 its own address. The kernel does the reading and the writing, so a thread that ends meanwhile is no error.
 //!
 //! The C library copies the template to a new thread before `/proc` lists the thread. So linked code starts no thread
 //! meanwhile (see `thread`), and the list is read again until it has no new entry.
@@ -288,7 +288,8 @@ fn write_to(number: i32, offset: i64, values: &[u8]) -> Result<Option<u64>> {
     loop {
         let Some(list) = thread::robust_list(number)? else { return Ok(None) };
         let pointer = list.wrapping_sub(distance);
-        if own_list != 0 && list != 0 && thread::word_at(pointer) == Some(pointer) {
+        let is_thread = |word| thread::is_thread_pointer(pointer, word);
+        if own_list != 0 && list != 0 && thread::word_at(pointer).is_some_and(is_thread) {
             let at = pointer.wrapping_add_signed(offset);
             // SAFETY: the range is part of that thread's copy, and no code uses it yet.
             if unsafe { thread::write(at, values) }? {

@@ -9,23 +9,8 @@ use nix::errno::Errno;
 use crate::error::{Error, Result};
 use crate::sys::memory::access as memory;
 
+pub(crate) use crate::sys::processor::{is_thread_pointer, thread_pointer as pointer};
 pub(crate) use farcall_base::thread::number;
-
-/// The calling thread's thread pointer, the base of its thread-locals.
-pub(crate) fn pointer() -> u64 {
-    let pointer: u64;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: every thread's first word is its own address; that is how the C ABI reads the thread pointer.
-    unsafe {
-        std::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags));
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: reads a register that user code may read.
-    unsafe {
-        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem, preserves_flags));
-    }
-    pointer
-}
 
 /// True if the calling thread is the process's only one. False without `/proc`, which says so.
 pub(crate) fn is_only_one() -> bool {

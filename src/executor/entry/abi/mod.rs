@@ -1,20 +1,14 @@
 //! The C calling convention of this processor, and the state that unexpected calls must preserve.
 
-#[cfg(target_arch = "aarch64")]
-mod aarch64;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod processor_state;
-#[cfg(target_arch = "x86_64")]
-mod x86_64;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+pub(crate) mod native;
+
+pub(crate) use native::prepare;
+pub(crate) use native::stubs::{handler_entry, lazy_resolver, thread_functions};
 
 use crate::types::abi::RESULT_WORDS;
 pub(crate) use crate::types::abi::{FLOATS, INTEGERS};
-
-/// Asks the processor what it has, once: in a virtual machine the answer takes long.
-pub(crate) fn prepare() {
-    #[cfg(target_arch = "x86_64")]
-    processor_state::prepare();
-}
 
 /// The registers that `farcall_call_typed` loads before the call and stores after it.
 #[repr(C)]

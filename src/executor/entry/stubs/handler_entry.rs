@@ -3,10 +3,6 @@
 //!
 //! Strings and slices are read through the kernel, so an address that cannot be read is an error of the call and not a fault.
 #![allow(unsafe_code, reason = "is jumped to by code, and reads the arguments of a C call")]
-#![cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "the linker supports x86-64 only")
-)]
 
 use std::ffi::{CStr, c_void};
 
@@ -25,61 +21,11 @@ struct Registers {
 }
 
 /// The address of the function.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn address<C: CallController>() -> *const c_void {
     call_handler::<C> as *const c_void
 }
 
-/// Null: the linker supports x86-64 only.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn address<C: CallController>() -> *const c_void {
-    std::ptr::null()
-}
-
-/// The stub has jumped here with the address of its constants in `%r11`. The result is in `%rax`, and its bits in `%xmm0`.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C-unwind" fn call_handler<C: CallController>() {
-    std::arch::naked_asm!(
-        ".cfi_startproc",
-        "push rbp",
-        ".cfi_def_cfa_offset 16",
-        ".cfi_offset rbp, -16",
-        "mov rbp, rsp",
-        ".cfi_def_cfa_register rbp",
-        "sub rsp, {bytes}",
-        "mov qword ptr [rsp], rdi",
-        "mov qword ptr [rsp + 8], rsi",
-        "mov qword ptr [rsp + 16], rdx",
-        "mov qword ptr [rsp + 24], rcx",
-        "mov qword ptr [rsp + 32], r8",
-        "mov qword ptr [rsp + 40], r9",
-        "movsd qword ptr [rsp + {floats}], xmm0",
-        "movsd qword ptr [rsp + {floats} + 8], xmm1",
-        "movsd qword ptr [rsp + {floats} + 16], xmm2",
-        "movsd qword ptr [rsp + {floats} + 24], xmm3",
-        "movsd qword ptr [rsp + {floats} + 32], xmm4",
-        "movsd qword ptr [rsp + {floats} + 40], xmm5",
-        "movsd qword ptr [rsp + {floats} + 48], xmm6",
-        "movsd qword ptr [rsp + {floats} + 56], xmm7",
-        "mov rdi, r11",
-        "mov rsi, rsp",
-        // The first argument on the stack lies behind the saved register and the return address.
-        "lea rdx, [rbp + 16]",
-        "call {serve}",
-        "movq xmm0, rax",
-        "leave",
-        ".cfi_def_cfa rsp, 8",
-        "test rdx, rdx",
-        // `interrupt` defines it.
-        "jnz farcall_leave",
-        "ret",
-        ".cfi_endproc",
-        bytes = const size_of::<Registers>(),
-        floats = const std::mem::offset_of!(Registers, floats),
-        serve = sym serve::<C>,
-    )
-}
+abi::handler_entry!(CallController, Registers, serve);
 
 /// The answer of a handler, in the two registers of results.
 #[repr(C)]

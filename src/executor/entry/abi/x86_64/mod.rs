@@ -4,7 +4,17 @@
 //! vector registers used, for variadic functions. `types::abi` decides what goes where.
 #![allow(unsafe_code, reason = "loads registers of arguments, so it is in assembler")]
 
+#[cfg(test)]
+pub(crate) mod called;
+pub(crate) mod processor_state;
+pub(crate) mod stubs;
+
 use super::Frame;
+
+/// Asks the processor what it has, once: in a virtual machine the answer takes long.
+pub(crate) fn prepare() {
+    processor_state::prepare();
+}
 
 // As `farcall_enter`, these functions have no unwind information, so unwinders stop here.
 std::arch::global_asm!(

@@ -2,7 +2,14 @@
 //! address, which is a multiple of 16. `types::abi` decides what goes where.
 #![allow(unsafe_code, reason = "loads registers of arguments, so it is in assembler")]
 
+#[cfg(test)]
+pub(crate) mod called;
+pub(crate) mod stubs;
+
 use super::Frame;
+
+/// There is nothing to ask: every processor has the registers that are saved.
+pub(crate) fn prepare() {}
 
 // As `farcall_enter`, these functions have no unwind information, so unwinders stop here.
 std::arch::global_asm!(
