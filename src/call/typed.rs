@@ -19,7 +19,8 @@ use crate::ExecutorAddr;
 use crate::error::{Error, Result};
 use crate::limits::BY_VALUE_BYTES_MAX;
 use crate::types::abi::{
-    FLOATS, IN_MEMORY, INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape, WORD_BYTES,
+    FLOATS, IN_MEMORY, INTEGERS, RESULT_ADDRESS_INTEGERS, RESULT_WORDS, RESULT_WORDS_MAX, Shape,
+    WORD_BYTES,
 };
 
 /// The name of the wrapper function that makes such a call. It takes no SPS arguments, so it allocates nothing.
@@ -146,7 +147,8 @@ fn is_sound(shape: Shape, words: usize) -> bool {
     let stack = words.checked_sub(shape.register_words());
     registers
         && u32::from(shape.wide()) >> shape.floats() == 0
-        && (first == IN_MEMORY && shape.integers() > 0 || first > 0 && is_register(first))
+        && (first == IN_MEMORY && shape.integers() >= RESULT_ADDRESS_INTEGERS
+            || first > 0 && is_register(first))
         && rest.into_iter().all(is_register)
         && usize::from(shape.result_bytes()) <= BY_VALUE_BYTES_MAX
         && stack.is_some_and(|words| words * WORD_BYTES <= BY_VALUE_BYTES_MAX)

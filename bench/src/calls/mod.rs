@@ -114,7 +114,7 @@ impl Callee {
     }
 }
 
-/// Fills code that must not run: `int3`.
+/// Fills code that must not run: `int3` on x86-64.
 const BREAKPOINT: u8 = 0xcc;
 
 /// One call of a function with 8 bytes, which come back.
@@ -164,7 +164,7 @@ impl Contender for CodeCall {
     #[inline]
     fn call(&mut self) -> Result<()> {
         self.number += 1;
-        self.code[2..10].copy_from_slice(&self.number.to_le_bytes());
+        self.code[tiny_code::CONSTANT..][..8].copy_from_slice(&self.number.to_le_bytes());
         let mut memory = self
             .callee
             .process

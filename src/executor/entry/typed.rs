@@ -107,6 +107,7 @@ unsafe fn call_framed(
         stack_words: 0,
         stack: std::ptr::null(),
         results: [0; RESULT_WORDS],
+        result_memory: 0,
     };
     for (to, word) in frame.integers.iter_mut().zip(words.by_ref().take(shape.integers())) {
         *to = u64::from_le_bytes(*word);

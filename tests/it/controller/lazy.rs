@@ -129,11 +129,12 @@ fn threads_of_the_program_have_functions_compiled_too() {
 
 #[test]
 fn all_arguments_are_what_they_were() {
-    if !std::arch::is_x86_feature_detected!("avx") {
-        return;
-    }
     let executor = launch::executor();
     let process = executor.process().expect("a process");
+    let features = process.process_info().expect("alive").cpu_features;
+    if !features.iter().any(|feature| feature == "avx") {
+        return;
+    }
     let build = gcc(&["-O2", "-mavx"]);
     let dylib = link(&executor, "lazy_vectors.c", build);
     type CallVectors = extern "C" fn(ExecutorAddr) -> f64;

@@ -2,6 +2,7 @@
 //!
 //! Invariant: scripts lead to a bounded number of files, even if they name each other.
 
+use std::env::consts::ARCH;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,19 +16,6 @@ use object::read::{Object, ObjectSymbol};
 use super::{file, linker_script};
 use crate::advice;
 use crate::status::{Failure, LINK};
-
-/// Where `-l` looks after the folders given with `-L`: where Linux distributions keep libraries.
-const LIBRARY_FOLDERS: [&str; 6] = [
-    "/usr/local/lib",
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/usr/lib",
-];
-
-/// Where GCC keeps libraries of its own, such as libgcov, in a folder for each version.
-const GCC_FOLDER: &str = "/usr/lib/gcc/x86_64-linux-gnu";
 
 /// The largest linker script that is read, in bytes. The C library's have some 200.
 const SCRIPT_BYTES_MAX: u64 = 64 << 10;
@@ -187,18 +175,30 @@ impl Named {
 const LIBTOOL: &str = "a description of a library for libtool, which no linker reads; give the archive or -l NAME: \
                        the library lies in the folder .libs beside it, or where libdir says";
 
-/// The folders that are searched, in this order.
+/// The folders that are searched, in this order: those given with `-L`, and where Linux distributions keep libraries.
 fn searched(folders: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
-    let usual = LIBRARY_FOLDERS.iter().map(PathBuf::from);
+    let of_processor = |folder| format!("{folder}/{ARCH}-linux-gnu");
+    let usual = [
+        "/usr/local/lib".to_owned(),
+        of_processor("/lib"),
+        of_processor("/usr/lib"),
+        "/lib64".to_owned(),
+        "/usr/lib64".to_owned(),
+        "/usr/lib".to_owned(),
+    ];
+    let usual = usual.into_iter().map(PathBuf::from);
     // Read only if the library is in none of the others.
     folders.iter().cloned().chain(usual).chain(std::iter::once_with(newest_gcc).flatten())
 }
 
-/// The folder of the newest GCC.
+/// The folder of the newest GCC, which keeps libraries of its own there, such as libgcov.
 fn newest_gcc() -> Option<PathBuf> {
     let version =
         |path: &PathBuf| path.file_name()?.to_str()?.split('.').next()?.parse::<u32>().ok();
-    let versions = std::fs::read_dir(GCC_FOLDER).ok()?.flatten().map(|entry| entry.path());
+    let versions = std::fs::read_dir(format!("/usr/lib/gcc/{ARCH}-linux-gnu"))
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
     versions.max_by_key(version)
 }
 

@@ -115,6 +115,9 @@ pub fn constant(value: u64) -> Vec<u8> {
     [&code[..], &value.to_le_bytes()].concat()
 }
 
+/// Where [`constant`] has the value.
+pub const CONSTANT: usize = 12;
+
 /// Stores a zero byte at an address, to die of it; returns no bytes if it survives:
 /// `mov w0, #low; movk w0, #high, lsl #16; strb wzr, [x0]; mov x0, #0; mov x1, #0; ret`.
 #[must_use]

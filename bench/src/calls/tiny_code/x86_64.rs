@@ -63,6 +63,9 @@ pub fn constant(value: u64) -> Vec<u8> {
     [&[0x48, 0xb8], &value.to_le_bytes()[..], &[0xba, 8, 0, 0, 0, 0xc3]].concat()
 }
 
+/// Where [`constant`] has the value.
+pub const CONSTANT: usize = 2;
+
 /// Stores a zero byte at an address, to die of it; returns no bytes if it survives:
 /// `mov eax, address; mov byte ptr [rax], 0; xor eax, eax; xor edx, edx; ret`.
 #[must_use]

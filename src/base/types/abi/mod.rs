@@ -16,7 +16,9 @@ use aarch64 as native;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as native;
 
-pub use native::{FLOAT_RESULT, FLOATS, INTEGER_RESULT, INTEGERS, RESULT_WORDS};
+pub use native::{
+    FLOAT_RESULT, FLOATS, INTEGER_RESULT, INTEGERS, RESULT_ADDRESS_INTEGERS, RESULT_WORDS,
+};
 pub use shape::{IN_MEMORY, Shape};
 
 use super::layout::Type;

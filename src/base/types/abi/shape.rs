@@ -10,7 +10,7 @@
 
 use super::{FLOAT_RESULT, INTEGER_RESULT, RESULT_WORDS_MAX};
 
-/// In place of a register's number: the result is stored to memory whose address is an argument.
+/// In place of a register's number: the result is stored to memory, whose address the callee gets.
 pub const IN_MEMORY: u8 = 15;
 
 /// The shape of a call.

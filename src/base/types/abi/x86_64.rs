@@ -15,6 +15,8 @@ pub const RESULT_WORDS: usize = 6;
 /// The numbers of `rax` and `xmm0` among them, from 1.
 pub const INTEGER_RESULT: u8 = 1;
 pub const FLOAT_RESULT: u8 = 3;
+/// The integer registers that the address of a result in memory takes.
+pub const RESULT_ADDRESS_INTEGERS: usize = 1;
 
 /// The largest structure in registers.
 const IN_REGISTERS_BYTES_MAX: usize = 16;

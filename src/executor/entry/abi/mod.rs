@@ -23,14 +23,6 @@ pub(crate) struct Frame {
     pub(crate) stack: *const u64,
     /// The words of the result registers.
     pub(crate) results: [u64; RESULT_WORDS],
-}
-
-impl Frame {
-    /// Tells the function where to store a result that registers cannot hold.
-    pub(crate) fn set_result_memory(&mut self, memory: *mut u128) {
-        // On x86-64 the address is the first argument.
-        if let Some(first) = self.integers.first_mut() {
-            *first = memory.expose_provenance() as u64;
-        }
-    }
+    /// Where a result goes that registers cannot hold, on processors where that is no argument.
+    pub(crate) result_memory: u64,
 }

@@ -8,6 +8,13 @@ pub(crate) mod stubs;
 
 use super::Frame;
 
+impl Frame {
+    /// Tells the function where to store a result that registers cannot hold: by `x8`.
+    pub(crate) fn set_result_memory(&mut self, memory: *mut u128) {
+        self.result_memory = memory.expose_provenance() as u64;
+    }
+}
+
 /// There is nothing to ask: every processor has the registers that are saved.
 pub(crate) fn prepare() {}
 
@@ -41,13 +48,15 @@ std::arch::global_asm!(
     "ldp q4, q5, [x19, #{floats} + 64]",
     "ldp q6, q7, [x19, #{floats} + 96]",
     "ldr x9, [x19, #{function}]",
+    "ldr x8, [x19, #{result_memory}]",
     "ldp x0, x1, [x19]",
     "ldp x2, x3, [x19, #16]",
     "ldp x4, x5, [x19, #32]",
     "ldp x6, x7, [x19, #48]",
     "blr x9",
     "stp x0, x1, [x19, #{results}]",
-    "str q0, [x19, #{results} + 16]",
+    "stp q0, q1, [x19, #{results} + 16]",
+    "stp q2, q3, [x19, #{results} + 48]",
     "mov sp, x29",
     "ldr x19, [sp, #16]",
     "ldp x29, x30, [sp], #32",
@@ -117,5 +126,6 @@ std::arch::global_asm!(
     function = const std::mem::offset_of!(Frame, function),
     stack_words = const std::mem::offset_of!(Frame, stack_words),
     results = const std::mem::offset_of!(Frame, results),
+    result_memory = const std::mem::offset_of!(Frame, result_memory),
     stack = const std::mem::offset_of!(Frame, stack),
 );

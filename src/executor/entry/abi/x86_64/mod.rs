@@ -11,6 +11,13 @@ pub(crate) mod stubs;
 
 use super::Frame;
 
+impl Frame {
+    /// Tells the function where to store a result that registers cannot hold: by its first argument.
+    pub(crate) fn set_result_memory(&mut self, memory: *mut u128) {
+        self.integers[0] = memory.expose_provenance() as u64;
+    }
+}
+
 /// Asks the processor what it has, once: in a virtual machine the answer takes long.
 pub(crate) fn prepare() {
     processor_state::prepare();
