@@ -11,9 +11,10 @@ use super::process::lane_opener::LaneOpener;
 use super::process::last_words;
 use super::process::supervisor::Supervisor;
 use super::process::zygote::{Asked, Made, NotFrozen, Zygote};
+use crate::ExecutorAddr;
 use crate::call::contract::{
-    CodePublish, ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup,
-    THREAD_ADDRESS, THREAD_DESCRIPTOR,
+    ENFORCED, ProcessInfo, Remote as Contract, SESSION_INSTANCE, Setup, THREAD_ADDRESS,
+    THREAD_DESCRIPTOR,
 };
 use crate::call::direct::{self, Direct, Started};
 use crate::call::pipeline::Caller;
@@ -31,7 +32,6 @@ use crate::sys::confine::enforced::Enforced;
 use crate::sys::process::child::{Child, Parent};
 use crate::transport::lane::segment;
 use crate::transport::{Incoming, PollPolicy};
-use crate::{AddrRange, ExecutorAddr};
 
 /// An executor that was started and may not be ready yet. Dropping it ends the process.
 #[derive(Debug)]
@@ -88,8 +88,6 @@ struct Offered {
     triple: String,
     confinement: Confinement,
     is_debuggable: bool,
-    /// The function that new code is told to, where instruction caches do not see stores by themselves.
-    publisher: Option<ExecutorAddr>,
 }
 
 impl Offered {
@@ -103,10 +101,8 @@ impl Offered {
         if page_bytes != PAGE_BYTES {
             return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
         }
-        let (functions, values): (Functions, _) =
-            (symbols.into_iter().collect(), numbers.into_iter().collect());
-        let publisher = functions.get(CodePublish::NAME).copied();
-        Ok(Self { functions, values, triple, confinement, is_debuggable, publisher })
+        let (functions, values) = (symbols.into_iter().collect(), numbers.into_iter().collect());
+        Ok(Self { functions, values, triple, confinement, is_debuggable })
     }
 }
 
@@ -418,14 +414,6 @@ impl Remote {
             lanes.posts.look();
         }
         Ok(lanes.code_epoch())
-    }
-
-    /// Has the executor make code in this range visible ahead of the next call, if its processor does not do so by itself.
-    #[inline]
-    pub(crate) fn publish_code(&self, range: AddrRange) {
-        if let Some(publisher) = self.offered.publisher {
-            self.opener.lanes().posts.push(publisher.get(), sps::to_bytes(&(range,)));
-        }
     }
 
     /// Makes the next message of each lane tell the executor that code was written. `number` is unique to that code.

@@ -17,8 +17,8 @@
 use crate::error::{Error, Result};
 use crate::limits::TYPED_ARGUMENTS_MAX;
 
-/// The name of the executor's function to which a stub jumps, with the address of its constants in `%r11` (`x9` on AArch64). It has the stack and
-/// the other registers of a call of the stub.
+/// The name of the executor's function to which a stub jumps, with the address of its constants in `%r11` (`x9` on AArch64). It has
+/// the stack and the other registers of a call of the stub.
 pub(crate) const CALL_HANDLER: &str = "farcall_call_handler";
 
 /// The bytes of the constants in front of the name.

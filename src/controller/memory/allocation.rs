@@ -211,7 +211,7 @@ impl<'a> InFlightAlloc<'a> {
     fn publish_code(&self) {
         let code = self.range(Prot::Code);
         if code.bytes() > 0 {
-            self.memory.remote().publish_code(code);
+            self.memory.publish_code(code);
         }
     }
 

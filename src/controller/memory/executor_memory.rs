@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::pages::Pages;
 use super::slab::Slab;
 use crate::call::contract::{
-    MemoryDeinitialize, MemoryRefresh, MemoryReserve, NEAR_SLAB, Placement, RegionAttach,
-    RegionDetach,
+    CodePublish, MemoryDeinitialize, MemoryRefresh, MemoryReserve, NEAR_SLAB, Placement,
+    RegionAttach, RegionDetach, Remote as _,
 };
 use crate::controller::remote::Remote;
 use crate::deadline::Deadline;
@@ -38,6 +38,8 @@ impl Default for SlabBytes {
 #[derive(Debug)]
 pub(crate) struct ExecutorMemory {
     remote: Remote,
+    /// False where instruction caches see stores by themselves.
+    publishes_code: bool,
     /// In the order in which they were reserved, without gaps. Those of the snapshot come first, if this is a copy's memory; they are
     /// not here. The very first is near the executor.
     slabs: Box<[OnceLock<Slab>]>,
@@ -93,6 +95,15 @@ impl ExecutorMemory {
         Ok(memory)
     }
 
+    /// Has the executor make code in this range visible ahead of the next call, if its processor does not do so by itself.
+    #[inline]
+    pub(crate) fn publish_code(&self, range: AddrRange) {
+        if self.publishes_code {
+            // Nothing runs the code of a session that is over.
+            let _ = self.remote.post::<CodePublish>(&(range,));
+        }
+    }
+
     /// The memory of an executor in this process.
     ///
     /// # Errors
@@ -106,8 +117,10 @@ impl ExecutorMemory {
     }
 
     fn without_slabs(remote: Remote, slab_bytes: SlabBytes, inherited: Inherited) -> Self {
+        let publishes_code = remote.functions().contains_key(CodePublish::NAME);
         Self {
             remote,
+            publishes_code,
             slabs: (0..SLABS_MAX).map(|_| OnceLock::new()).collect(),
             inherited,
             slab_bytes,

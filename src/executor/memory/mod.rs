@@ -35,7 +35,6 @@ pub(crate) mod attached;
 pub(crate) mod debugger;
 pub(crate) mod forked;
 mod kept;
-pub(crate) mod new_code;
 mod object_names;
 mod slab;
 mod state;

@@ -5,5 +5,6 @@ pub(crate) mod executable_stack;
 pub(crate) mod lazy;
 pub(crate) mod memory;
 pub(crate) mod names_offered;
+mod new_code;
 pub(crate) mod process_info;
 pub(crate) mod profile_mark;

@@ -1,6 +1,6 @@
 //! The names and addresses that an executor offers a controller.
 
-use super::{lazy, memory};
+use super::{lazy, memory, new_code};
 use crate::ExecutorAddr;
 use crate::call::OTHER_NAMES;
 use crate::call::contract::{
@@ -13,7 +13,7 @@ use crate::call::contract::{
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
 use crate::executor::entry::wrapper::offer;
-use crate::executor::memory::{access, new_code};
+use crate::executor::memory::access;
 use crate::executor::tls::{static_reserve, tls_get_addr};
 
 /// The names and addresses that this process offers, aliases included.

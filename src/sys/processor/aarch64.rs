@@ -1,8 +1,8 @@
 //! AArch64: instruction caches do not see stores by themselves.
 //!
-//! "Arm Architecture Reference Manual for A-profile", B2.7.4.2 (instruction fetch and caches): who stores code cleans the data caches
-//! to the point of unification, and then invalidates the instruction caches there, by the addresses at which the code runs. Both reach
-//! all processors of the process. `CTR_EL0` tells which of the two the processor does by itself.
+//! The rules are in "Arm Architecture Reference Manual for A-profile", B2.7.4.2. The writer of code cleans the data caches. Then it
+//! invalidates the instruction caches, by the addresses where the code runs. Both reach all processors of the process. `CTR_EL0`
+//! tells which of the two the processor does by itself.
 
 use crate::addr::AddrRange;
 

@@ -1,4 +1,4 @@
-//! What this processor has in its own way: the thread pointer, and how new code becomes visible.
+//! The thread pointer of this processor, and the way in which new code becomes visible.
 
 #[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
 #[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]

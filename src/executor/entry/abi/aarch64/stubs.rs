@@ -2,6 +2,7 @@
 //!
 //! They are macros: the functions that they call are in other rooms. Of vector registers they save what every processor has, 128
 //! bits of each. Callers of descriptors expect no more of them. A lazy function cannot take vectors of SVE.
+#![allow(unsafe_code, reason = "defines functions in assembler")]
 
 /// Defines `call_handler`. The stub has jumped there with the address of its constants in `x9`. The result is in `x0`, and its bits
 /// in `d0`.

@@ -1,6 +1,7 @@
 //! The functions of this library to which stubs of linked code jump, or which code for thread-locals calls.
 //!
 //! They are macros: the functions that they call are in other rooms.
+#![allow(unsafe_code, reason = "defines functions in assembler")]
 
 /// Defines `call_handler`. The stub has jumped there with the address of its constants in `%r11`. The result is in `%rax`, and its
 /// bits in `%xmm0`.
