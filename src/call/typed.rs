@@ -147,7 +147,7 @@ fn is_sound(shape: Shape, words: usize) -> bool {
     let stack = words.checked_sub(shape.register_words());
     registers
         && u32::from(shape.wide()) >> shape.floats() == 0
-        && (first == IN_MEMORY && shape.integers() >= RESULT_ADDRESS_INTEGERS
+        && (first == IN_MEMORY && shape.integers().checked_sub(RESULT_ADDRESS_INTEGERS).is_some()
             || first > 0 && is_register(first))
         && rest.into_iter().all(is_register)
         && usize::from(shape.result_bytes()) <= BY_VALUE_BYTES_MAX
