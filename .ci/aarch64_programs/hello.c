@@ -1,16 +1,28 @@
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <math.h>
-static __thread int tls_a = 5; __thread long tls_b;
-struct hfa { double a,b,c,d; };
-static struct hfa mk(struct hfa x, float f){ x.a += f; x.d = x.b*2; return x; }
-static int cmp(const void*a,const void*b){ return *(int*)a-*(int*)b; }
+
+static __thread int counted = 5;
+static __thread long doubled;
+
+struct four { double a, b, c, d; };
+
+static struct four changed(struct four numbers, float added) {
+    numbers.a += added;
+    numbers.d = numbers.b * 2;
+    return numbers;
+}
+
+static int compare(const void *left, const void *right) { return *(const int *)left - *(const int *)right; }
+
 int main(int argc, char **argv) {
-  int v[6]={5,3,9,1,7,2}; qsort(v,6,sizeof(int),cmp);
-  struct hfa h = mk((struct hfa){1,2,3,4}, 0.5f);
-  tls_a += argc; tls_b = tls_a * 2;
-  printf("hello %d %s %g %g %d %ld %.6f\n", v[0], argc>1?argv[1]:"-", h.a, h.d, tls_a, tls_b, sin(1.0));
-  for (int i=0;i<6;i++) printf("%d ", v[i]); puts("");
-  return 7;
+    int values[6] = {5, 3, 9, 1, 7, 2};
+    qsort(values, 6, sizeof(int), compare);
+    struct four four = changed((struct four){1, 2, 3, 4}, 0.5f);
+    counted += argc;
+    doubled = counted * 2;
+    printf("%s %g %g %d %ld %.6f\n", argc > 1 ? argv[1] : "-", four.a, four.d, counted, doubled, sin(1.0));
+    for (int at = 0; at < 6; at++) printf("%d ", values[at]);
+    puts("");
+    return 7;
 }

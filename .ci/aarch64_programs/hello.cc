@@ -1,20 +1,42 @@
 #include <iostream>
-#include <stdexcept>
 #include <map>
+#include <stdexcept>
 #include <string>
-#include <vector>
 #include <thread>
-#include <mutex>
-struct D { std::string n; D(std::string s):n(std::move(s)){ std::cout<<"make "<<n<<"\n";} ~D(){ std::cout<<"drop "<<n<<"\n"; } };
-static D global("global");
-thread_local int counter = 10;
-static int f(int n){ D d("frame"+std::to_string(n)); if(n==0) throw std::runtime_error("deep"); return f(n-1)+1; }
-int main(){
-  std::map<std::string,int> m; for (auto s: {"b","a","c"}) m[s]=m.size();
-  for (auto&[k,v]: m) std::cout<<k<<"="<<v<<std::endl;
-  try { f(3); } catch (const std::exception& e) { std::cout<<"caught "<<e.what()<<std::endl; }
-  int seen=0; std::thread t([&]{ counter++; seen=counter; }); t.join();
-  std::cout<<"thread "<<seen<<" main "<<counter<<std::endl;
-  try { std::vector<int>(3).at(7); } catch (std::out_of_range&e) { std::cout<<"range\n"; }
-  return 3;
+#include <vector>
+
+struct Told {
+    std::string name;
+    explicit Told(std::string given) : name(std::move(given)) { std::cout << "make " << name << "\n"; }
+    ~Told() { std::cout << "drop " << name << "\n"; }
+};
+
+static Told global("global");
+static thread_local int counter = 10;
+
+static int deep(int depth) {
+    Told told("frame " + std::to_string(depth));
+    if (depth == 0) throw std::runtime_error("deep");
+    return deep(depth - 1) + 1;
+}
+
+int main() {
+    std::map<std::string, size_t> places;
+    for (const char *name : {"b", "a", "c"}) places.emplace(name, places.size());
+    for (const auto &[name, place] : places) std::cout << name << "=" << place << std::endl;
+    try {
+        deep(3);
+    } catch (const std::exception &error) {
+        std::cout << "caught " << error.what() << std::endl;
+    }
+    int seen = 0;
+    std::thread thread([&seen] { seen = ++counter; });
+    thread.join();
+    std::cout << "thread " << seen << " main " << counter << std::endl;
+    try {
+        std::cout << std::vector<int>(3).at(7);
+    } catch (const std::out_of_range &) {
+        std::cout << "range\n";
+    }
+    return 3;
 }
