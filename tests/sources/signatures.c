@@ -1,5 +1,4 @@
 // Functions for calls by signatures. Compiled with debug information.
-#include <emmintrin.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -7,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef __x86_64__
+#include <emmintrin.h>
+#else
+typedef float __m128 __attribute__((vector_size(16)));
+#endif
 
 struct point {
   double x, y;
@@ -38,14 +43,19 @@ int counted(void) {
 }
 
 short mixed(const outer o, enum color color, const char *text, __m128 v, _Bool b) {
-  return o.c + color + b + (text != NULL) + (short)_mm_cvtss_f32(v);
+  return o.c + color + b + (text != NULL) + (short)v[0];
 }
 
 int variadic(int count, ...) { return count; }
 
 int of_union(union number n) { return n.l != 0; }
 
-int quotient(int dividend, int divisor) { return dividend / divisor; }
+int quotient(int dividend, int divisor) {
+#ifndef __x86_64__
+  if (divisor == 0) __builtin_trap();
+#endif
+  return dividend / divisor;
+}
 
 static volatile int is_open;
 

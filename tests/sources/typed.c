@@ -27,7 +27,11 @@ float half(float x) { return x / 2; }
 double root(double x) { return sqrt(x); }
 
 // The result in the lowest bits, and all others of the register set.
+#ifdef __x86_64__
 __asm__(".globl dirty\ndirty:\n mov $-0x80, %rax\n ret\n");
+#else
+__asm__(".globl dirty\n.type dirty, %function\ndirty:\n mov x0, #-0x80\n ret\n");
+#endif
 
 static int calls;
 void count(void) { calls++; }
@@ -98,7 +102,14 @@ int32_t crash_below(int32_t *at) {
 
 /* Aborts with a frame pointer that points nowhere, so an unwinder faults behind this frame. */
 void abort_lost(void);
+#ifdef __x86_64__
 __asm__(".text\n.globl abort_lost\n.type abort_lost, @function\nabort_lost:\n.cfi_startproc\n"
         "push %rbp\n.cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\n"
         "movabs $0x4141414141414141, %rbp\n.cfi_def_cfa_register %rbp\n"
         "call abort@PLT\n.cfi_endproc\n.size abort_lost, .-abort_lost\n");
+#else
+__asm__(".text\n.globl abort_lost\n.type abort_lost, %function\nabort_lost:\n.cfi_startproc\n"
+        "stp x29, x30, [sp, #-16]!\n.cfi_def_cfa_offset 16\n.cfi_offset x29, -16\n.cfi_offset x30, -8\n"
+        "mov x29, #0x6060606060606060\n.cfi_def_cfa_register x29\n"
+        "bl abort\n.cfi_endproc\n.size abort_lost, .-abort_lost\n");
+#endif

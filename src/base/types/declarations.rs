@@ -4,6 +4,7 @@
 //! [`TYPE_DEPTH_MAX`], since all that looks into a type goes as deep.
 
 use std::collections::HashMap;
+use std::ffi::c_char;
 use std::str::FromStr;
 
 use super::layout::{Struct, Type};
@@ -14,6 +15,9 @@ use crate::error::{Error, Result};
 
 /// How deep declarators, structures and parameters may lie in each other.
 const DEPTH_MAX: usize = 32;
+
+/// `char` without a sign: the processor's convention says whether it has one.
+const CHAR: Type = if c_char::MAX == 127 { Type::I8 } else { Type::U8 };
 
 /// How deep structures and arrays may lie in each other, also by the names of others.
 const TYPE_DEPTH_MAX: usize = 64;
@@ -548,7 +552,8 @@ fn base(words: &mut [&str]) -> Option<Kind> {
     Some(Kind::Value(match &*words {
         ["void"] => return Some(Kind::Void),
         ["bool"] | ["_Bool"] => Type::Bool,
-        ["char"] | ["char", "signed"] => Type::I8,
+        ["char"] => CHAR,
+        ["char", "signed"] => Type::I8,
         ["char", "unsigned"] => Type::U8,
         ["short"] | ["short", "signed"] | ["int", "short"] | ["int", "short", "signed"] => {
             Type::I16

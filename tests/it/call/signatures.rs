@@ -210,6 +210,12 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
+/// True if the error says that the convention of AArch64 passes the address of such a structure, which the caller has to make.
+fn is_limit_of_processor(error: &str) -> bool {
+    let refused = ["pass the address of such a structure", "return it by an address"];
+    std::env::consts::ARCH == "aarch64" && refused.iter().any(|refused| error.contains(refused))
+}
+
 /// Compiles, links and compares the functions of one source file. Returns how many there were.
 fn check_file(seed: u64) -> usize {
     let mut writer = Writer {
@@ -219,7 +225,8 @@ fn check_file(seed: u64) -> usize {
         types: Declarations::new(),
     };
     writer.source.push_str(
-        "#include <stdint.h>\n#include <string.h>\n#include <emmintrin.h>\nuint64_t sum;\n\
+        "#include <stdint.h>\n#include <string.h>\nuint64_t sum;\n\
+         typedef long long __m128i __attribute__((vector_size(16), may_alias));\n\
          static uint64_t step(uint64_t h) { return h * 6364136223846793005u + 1442695040888963407u; }\n\
          static __attribute__((noinline)) uint64_t mix(uint64_t h, const volatile void *p, int n) {\n\
          for (int i = 0; i < n; i++) h = (h ^ ((const volatile uint8_t *)p)[i]) * 0x100000001b3u; return h; }\n\
@@ -255,7 +262,10 @@ fn check_file(seed: u64) -> usize {
         let signature =
             types.signature(prototype).unwrap_or_else(|error| panic!("{what}: {error}"));
         let address = dylib.lookup(&format!("f{at}")).expect("defined");
-        let function = process.function_with(address, &signature).expect(&what);
+        let function = match process.function_with(address, &signature) {
+            Err(error) if is_limit_of_processor(&error.to_string()) => continue,
+            function => function.expect(&what),
+        };
 
         let mut bytes = Vec::new();
         for (_, size, is_bool) in parameters.iter().flat_map(|kind| &kind.numbers) {
@@ -491,15 +501,19 @@ fn a_crash_in_a_batch_takes_no_result_before_it() {
     let (controller, dylib) = session();
     let inverse =
         dylib.function::<extern "C" fn(i32, i32) -> i32>("quotient").bind().expect("its type");
+    // AArch64 divides by zero, and the function traps.
+    let signal = if std::env::consts::ARCH == "aarch64" { 5 } else { 8 };
     let rows = (0..100).map(|number| (1000, 60 - number));
     let results: Vec<_> = inverse.batch(rows).expect("sent").collect();
     assert_eq!(results.len(), 100);
     for (at, result) in (0_i32..).zip(results) {
         match result {
-            Ok(quotient) => assert_eq!((at < 60, quotient), (true, 1000 / (60 - at))),
+            Ok(quotient) => {
+                assert_eq!((at < 60).then(|| 1000 / (60 - at)), Some(quotient), "row {at}")
+            }
             Err(error) => {
                 assert!(at >= 60, "{at}: {error}");
-                assert_eq!(error.death().expect("a death").signal, Some(8), "{error}");
+                assert_eq!(error.death().expect("a death").signal, Some(signal), "{error}");
             }
         }
     }

@@ -178,7 +178,7 @@ fn types_that_lie_deep_in_each_other_by_name_are_refused() {
 fn random_type(random: &mut Random, types: &mut Declarations, depth: usize) -> (Type, String) {
     let numbers = [
         (Type::Bool, "_Bool"),
-        (Type::I8, "char"),
+        (CHAR, "char"),
         (Type::U8, "unsigned char"),
         (Type::I16, "int short"),
         (Type::U16, "uint16_t"),
