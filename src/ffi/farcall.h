@@ -932,7 +932,8 @@ farcall_error *FARCALL_NULLABLE farcall_executor_kill(farcall_executor *executor
 
 // Ends all calls of linked code that run now. Each fails with FARCALL_INTERRUPTED, unless it returns first, or cannot be left within
 // grace_ns; 0 is 10 ms. The processes live on, with their code and variables. Calls that wait in a handler of the host end when the
-// handler has returned. A call that begins later is not ended. Waits for nothing.
+// handler has returned. A call that begins later is not ended. Waits only while an executor has many requests before it, for at most
+// grace_ns.
 FARCALL_NODISCARD
 farcall_error *FARCALL_NULLABLE farcall_executor_interrupt_all(farcall_executor *executor,
     uint64_t grace_ns);

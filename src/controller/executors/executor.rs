@@ -293,11 +293,13 @@ impl Executor {
     /// Ends all calls of linked code that run now. The processes live on, with their code and variables. Each call fails with
     /// [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), unless it returns first, or cannot be left within `grace`
     /// ([`OnDeadline`](crate::controller::OnDeadline) says when). Those that wait in a handler of the host end when the handler has
-    /// returned. A call that begins later is not ended. May be called on any thread; it waits for nothing.
+    /// returned. A call that begins later is not ended. May be called on any thread. It waits only while an executor has many requests
+    /// before it, for at most `grace`.
     ///
     /// # Errors
     ///
-    /// When an executor is of a build without interrupts, or its control socket is full. The other processes' calls end nevertheless.
+    /// When an executor is of a build without interrupts, or reads no request for the time `grace`. The other processes' calls end
+    /// nevertheless.
     ///
     /// # Examples
     ///

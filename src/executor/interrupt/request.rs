@@ -23,6 +23,9 @@ const INTERVAL_MAX: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_micros(20);
 /// A look takes some microseconds. If it has not ended in this time, its thread waits for a CPU, perhaps for the polling thread's CPU.
 const LOOK_MAX: Duration = Duration::from_micros(50);
+/// Behind a sign that threads wait for a CPU, no look is polled for in this time. A thread that polls beside others uses its share of the
+/// CPU up, and requests would wait for it.
+const CONTENDED: Duration = Duration::from_secs(1);
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
 #[derive(Debug, Default)]
@@ -30,6 +33,8 @@ pub(crate) struct Requests {
     /// By the number of the lane or pipeline.
     served: Mutex<HashMap<u64, Service>>,
     pending: Mutex<Vec<Pending>>,
+    /// No look is polled for until then; `None` if no thread has waited for a CPU.
+    contended_until: Mutex<Option<Instant>>,
 }
 
 /// A lane or pipeline, for which the controller may have requests.
@@ -136,10 +141,23 @@ impl Requests {
         let mut goes_on = Vec::new();
         loop {
             let (next, newest) = self.sample_once(&mut goes_on);
-            if !newest.is_some_and(|look| look.poll_for_next()) {
+            if !newest.is_some_and(|look| self.poll_for_next(&look)) {
                 return (next, goes_on);
             }
         }
+    }
+
+    /// Polls until the next look is due. False if sleeping is better.
+    fn poll_for_next(&self, newest: &Look) -> bool {
+        let mut contended_until = self.contended_until.lock();
+        if contended_until.is_some_and(|until| Instant::now() < until) {
+            return false;
+        }
+        let polled = newest.poll_for_next();
+        if !polled {
+            *contended_until = Instant::now().checked_add(CONTENDED);
+        }
+        polled
     }
 
     /// The same, once. Also returns the newest look if the next one follows soon.
@@ -192,7 +210,8 @@ struct Look {
 }
 
 impl Look {
-    /// Polls until the look has ended, the thread has run for a while, and the next look is due. False if sleeping is better.
+    /// Polls until the look has ended, the thread has run for a while, and the next look is due. False if that or this thread has waited
+    /// for a CPU meanwhile.
     fn poll_for_next(&self) -> bool {
         let start = Instant::now();
         while self.served.looks_ended() == self.ended {
@@ -202,9 +221,12 @@ impl Look {
             std::hint::spin_loop();
         }
         let next = self.next.max(Instant::now() + INTERVAL_MIN);
-        while Instant::now() < next {
+        loop {
+            let now = Instant::now();
+            if now >= next {
+                return now < next + LOOK_MAX;
+            }
             std::hint::spin_loop();
         }
-        true
     }
 }

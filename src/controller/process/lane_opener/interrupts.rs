@@ -43,6 +43,7 @@ impl LaneOpener {
     }
 
     /// Asks the executor to end all calls that run there now, as [`LaneOpener::interrupt`]. Calls that are made later have higher numbers.
+    /// Waits for room in the socket for the time `grace`: an executor that waits for a CPU may have many requests before it.
     ///
     /// # Errors
     ///
@@ -50,8 +51,9 @@ impl LaneOpener {
     pub(crate) fn interrupt_all(&self, grace: Duration) -> Result<()> {
         self.check_own_process("ending calls")?;
         let calls = self.lanes.under_way().into_iter().chain(self.pipelines.under_way());
+        let deadline = Deadline::after(grace);
         let asked = calls.map(|CallNumber { lane, call: newest }| {
-            self.cancel(CallNumber { lane, call: 0 }, newest, grace, Deadline::now())
+            self.cancel(CallNumber { lane, call: 0 }, newest, grace, deadline)
         });
         asked.fold(Ok(()), Error::join)
     }
