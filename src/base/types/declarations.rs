@@ -445,7 +445,7 @@ impl Declared {
     fn into_pointee(self) -> Pointee {
         let target = match (self.kind, self.word) {
             (Kind::Void, _) => Target::Void,
-            (Kind::Value(Type::I8), Word::Character) => Target::Character,
+            (Kind::Value(Type::I8 | Type::U8), Word::Character) => Target::Character,
             (Kind::Value(Type::V128), Word::Singles) => Target::Value(Type::array(Type::F32, 4)),
             (Kind::Value(Type::V128), Word::Doubles) => Target::Value(Type::array(Type::F64, 2)),
             (Kind::Value(kind), _) => Target::Value(kind),

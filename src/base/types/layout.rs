@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 /// A type of C that a function takes or returns, or that a field has.
 ///
-/// `char` is [`I8`](Type::I8), `long` is [`I64`](Type::I64), an enumeration is [`U32`](Type::U32). The target of a pointer is not
-/// known. Arrays are fields of structures alone, as in C.
+/// `char` is [`I8`](Type::I8), on AArch64 [`U8`](Type::U8). `long` is [`I64`](Type::I64), an enumeration is [`U32`](Type::U32). The
+/// target of a pointer is not known. Arrays are fields of structures alone, as in C.
 ///
 /// # Examples
 ///
