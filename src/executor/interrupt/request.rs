@@ -23,8 +23,10 @@ const INTERVAL_MAX: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_micros(20);
 /// A look takes some microseconds. If it has not ended in this time, its thread waits for a CPU, perhaps for the polling thread's CPU.
 const LOOK_MAX: Duration = Duration::from_micros(50);
-/// Behind a sign that threads wait for a CPU, no look is polled for in this time. A thread that polls beside others uses its share of the
-/// CPU up, and requests would wait for it.
+/// Between two reads of the clock this long apart, another thread had the CPU.
+const GAP_MIN: Duration = Duration::from_micros(50);
+/// Behind such a gap no look is polled for in this time. A thread that polls beside others uses its share of the CPU up, and requests would
+/// wait for it.
 const CONTENDED: Duration = Duration::from_secs(1);
 
 /// The lanes and pipelines that are served, and the requests to interrupt calls on them.
@@ -33,7 +35,7 @@ pub(crate) struct Requests {
     /// By the number of the lane or pipeline.
     served: Mutex<HashMap<u64, Service>>,
     pending: Mutex<Vec<Pending>>,
-    /// No look is polled for until then; `None` if no thread has waited for a CPU.
+    /// No look is polled for until then; `None` if no other thread has had the CPU meanwhile.
     contended_until: Mutex<Option<Instant>>,
 }
 
@@ -153,11 +155,11 @@ impl Requests {
         if contended_until.is_some_and(|until| Instant::now() < until) {
             return false;
         }
-        let polled = newest.poll_for_next();
-        if !polled {
+        let polled = newest.poll();
+        if polled.is_none() {
             *contended_until = Instant::now().checked_add(CONTENDED);
         }
-        polled
+        polled == Some(true)
     }
 
     /// The same, once. Also returns the newest look if the next one follows soon.
@@ -210,23 +212,31 @@ struct Look {
 }
 
 impl Look {
-    /// Polls until the look has ended, the thread has run for a while, and the next look is due. False if that or this thread has waited
-    /// for a CPU meanwhile.
-    fn poll_for_next(&self) -> bool {
-        let start = Instant::now();
-        while self.served.looks_ended() == self.ended {
-            if start.elapsed() > LOOK_MAX {
-                return false;
-            }
-            std::hint::spin_loop();
+    /// Polls until the look has ended, its thread has run for a while, and the next look is due. False if the look does not end. `None` if
+    /// another thread had the CPU meanwhile.
+    fn poll(&self) -> Option<bool> {
+        if !poll_until(|| self.served.looks_ended() != self.ended)? {
+            return Some(false);
         }
         let next = self.next.max(Instant::now() + INTERVAL_MIN);
-        loop {
-            let now = Instant::now();
-            if now >= next {
-                return now < next + LOOK_MAX;
-            }
-            std::hint::spin_loop();
-        }
+        poll_until(|| Instant::now() >= next)
     }
+}
+
+/// Polls for at most [`LOOK_MAX`]. Returns whether it is so by then; `None` if another thread had the CPU meanwhile.
+fn poll_until(is_so: impl Fn() -> bool) -> Option<bool> {
+    let start = Instant::now();
+    let mut last = start;
+    while !is_so() {
+        let now = Instant::now();
+        if now - last > GAP_MIN {
+            return None;
+        }
+        if now - start > LOOK_MAX {
+            return Some(false);
+        }
+        last = now;
+        std::hint::spin_loop();
+    }
+    Some(true)
 }

@@ -160,25 +160,8 @@ fn word(number: usize) -> u16 {
 #[cfg(test)]
 mod tests {
     use crate::types::Signature;
-    use crate::types::abi::{Plan, place};
-
-    fn plan(prototype: &str) -> Plan {
-        let signature = prototype.parse::<Signature>().expect("a prototype");
-        place(&signature).expect("it can be called")
-    }
-
-    fn words(plan: &Plan) -> Vec<Vec<u16>> {
-        let words = |pieces: &Vec<_>| pieces.iter().map(|one: &super::Piece| one.word).collect();
-        plan.arguments.iter().map(words).collect()
-    }
-
-    #[test]
-    fn numbers_go_to_the_registers_of_their_kind() {
-        let plan = plan("double f(int, double, char *, float)");
-        assert_eq!(words(&plan), [[0], [2], [1], [3]]);
-        assert_eq!((plan.shape.integers(), plan.shape.floats(), plan.words), (2, 2, 4));
-        assert_eq!(plan.shape.results(), [super::FLOAT_RESULT, 0, 0, 0]);
-    }
+    use crate::types::abi::place;
+    use crate::types::abi::tests::{plan, words};
 
     #[test]
     fn a_homogeneous_aggregate_has_a_register_for_each_member() {

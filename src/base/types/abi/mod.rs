@@ -203,3 +203,29 @@ fn eightbytes(bytes: usize, words: impl Iterator<Item = u16>) -> Vec<Piece> {
     };
     words.enumerate().map(piece).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Signature;
+
+    /// Where the values of a call go.
+    pub(super) fn plan(prototype: &str) -> Plan {
+        let signature = prototype.parse::<Signature>().expect("a prototype");
+        place(&signature).expect("it can be called")
+    }
+
+    /// The words of each argument.
+    pub(super) fn words(plan: &Plan) -> Vec<Vec<u16>> {
+        let words = |pieces: &Vec<_>| pieces.iter().map(|one: &Piece| one.word).collect();
+        plan.arguments.iter().map(words).collect()
+    }
+
+    #[test]
+    fn numbers_go_to_the_registers_of_their_kind() {
+        let plan = plan("double f(int, double, char *, float)");
+        assert_eq!(words(&plan), [[0], [2], [1], [3]]);
+        assert_eq!((plan.shape.integers(), plan.shape.floats(), plan.words), (2, 2, 4));
+        assert_eq!(plan.shape.results(), [FLOAT_RESULT, 0, 0, 0]);
+    }
+}

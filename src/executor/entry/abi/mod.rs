@@ -4,7 +4,7 @@
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
 pub(crate) mod native;
 
-pub(crate) use native::prepare;
+pub(crate) use native::processor_state::prepare;
 pub(crate) use native::stubs::{handler_entry, lazy_resolver, thread_functions};
 
 use crate::types::abi::RESULT_WORDS;

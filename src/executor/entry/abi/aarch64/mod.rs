@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 pub(crate) mod called;
+pub(crate) mod processor_state;
 pub(crate) mod stubs;
 
 use super::Frame;
@@ -14,9 +15,6 @@ impl Frame {
         self.result_memory = memory.expose_provenance() as u64;
     }
 }
-
-/// There is nothing to ask: every processor has the registers that are saved.
-pub(crate) fn prepare() {}
 
 // As `farcall_enter`, these functions have no unwind information, so unwinders stop here.
 std::arch::global_asm!(

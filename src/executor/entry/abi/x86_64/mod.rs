@@ -18,11 +18,6 @@ impl Frame {
     }
 }
 
-/// Asks the processor what it has, once: in a virtual machine the answer takes long.
-pub(crate) fn prepare() {
-    processor_state::prepare();
-}
-
 // As `farcall_enter`, these functions have no unwind information, so unwinders stop here.
 std::arch::global_asm!(
     ".pushsection .text.farcall_enter,\"ax\",@progbits",
