@@ -4,9 +4,10 @@
 #include <farcall/linked.h>
 #include <time.h>
 
-static volatile long counter, kept, cleaned;
+static volatile long counter, kept, begun, cleaned;
 
 struct Cleanup {
+    Cleanup() { begun = begun + 1; }
     ~Cleanup() { cleaned = cleaned + 1; }
 };
 
@@ -40,6 +41,8 @@ extern "C" farcall_result ask_bytes(const char *data, size_t size) {
     memcpy(&tag, data, sizeof tag);
     return farcall_call_controller(tag, data + sizeof tag, size - sizeof tag);
 }
+
+extern "C" long cleanups_begun() { return begun; }
 
 extern "C" long cleanups_run() { return cleaned; }
 extern "C" long count() { return kept = kept + 1; }
