@@ -1,6 +1,6 @@
 //! Crash reports: how an executor's process died, and in which linked function.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::live_code::LiveCode;
 use super::supervisor::{News, Supervisor};
@@ -22,11 +22,14 @@ pub(crate) struct CrashReports {
     first: Arc<Segment>,
     code: Arc<LiveCode>,
     limits: Confinement,
+    /// The first report of the death. Later ones repeat it: a dying process releases its marks when the session ends, and may even exit
+    /// before the signal ends it.
+    told: OnceLock<Error>,
 }
 
 impl CrashReports {
     pub(crate) fn new(first: Arc<Segment>, code: Arc<LiveCode>, limits: Confinement) -> Self {
-        Self { first, code, limits }
+        Self { first, code, limits, told: OnceLock::new() }
     }
 
     pub(crate) fn first_segment(&self) -> &Arc<Segment> {
@@ -54,6 +57,9 @@ impl CrashReports {
             process.kill();
             return error;
         }
+        if let Some(told) = self.told.get() {
+            return told.clone();
+        }
         if let Some(failure) = process.failure() {
             return failure;
         }
@@ -78,11 +84,16 @@ impl CrashReports {
             None if news() == News::ThreadEnded => Error::remote(
                 "the executor's thread that ran the call has ended without returning, as by the exit system call",
             ),
-            None => error,
+            // Another thread may have told of the death meanwhile.
+            None => self.told.get().cloned().unwrap_or(error),
         }
     }
 
     fn report(&self, ended: Ended) -> Error {
+        self.told.get_or_init(|| self.reported(ended)).clone()
+    }
+
+    fn reported(&self, ended: Ended) -> Error {
         let death = self.death(ended);
         // The kernel reports the address of code that is not there as that of the access.
         let called = death.program_counter.filter(|_| death.program_counter == death.fault_address);

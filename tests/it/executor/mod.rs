@@ -2,6 +2,7 @@
 
 pub(crate) mod backtrace;
 pub(crate) mod crash;
+pub(crate) mod death;
 pub(crate) mod debugger;
 pub(crate) mod filtered;
 pub(crate) mod inspect;
