@@ -136,7 +136,7 @@ impl Executor {
     #[pyo3(signature = (
         *, program, processes = 1, sandbox = None, memory = None, cpu_seconds = None, allow_missing = false, timeout = None,
         link_timeout = None, standby = false, name = None, spin = None, debuggable = false, in_process = false,
-        arrays = 64 << 30
+        shared_layout = false, arrays = 64 << 30
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn new(
@@ -154,6 +154,7 @@ impl Executor {
         spin: Option<f64>,
         debuggable: bool,
         in_process: bool,
+        shared_layout: bool,
         arrays: u64,
     ) -> PyResult<Self> {
         if in_process {
@@ -196,6 +197,9 @@ impl Executor {
         }
         if debuggable {
             builder = builder.debuggable();
+        }
+        if shared_layout {
+            builder = builder.shared_layout();
         }
         if let Some(name) = name {
             builder = builder.publish(name);

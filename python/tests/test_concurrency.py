@@ -317,6 +317,27 @@ def test_a_child_that_native_code_forks_and_that_returns_ends(executor):
     assert [forking.submit(number).result(10) for number in range(3)] == [0, 1, 2]
 
 
+def test_executors_share_their_layout_where_they_are_asked_to():
+    source = "#include <stdlib.h>\nunsigned long layout(void) { return (unsigned long)&getenv; }"
+
+    def layout(executor):
+        return executor.compile_c(source)["layout"]()
+
+    with farcall.Executor(shared_layout=True, standby=True) as first:
+
+        def is_forked():
+            with farcall.Executor(shared_layout=True) as second:
+                return layout(second) == layout(first)
+
+        # The process that forks the others may still load the program.
+        until(is_forked)
+        with farcall.Executor() as anew:
+            assert layout(anew) != layout(first)
+        before = first.pids()
+        first.restart()
+        assert first.pids() != before and layout(first) > 0
+
+
 def test_random_calls_from_eight_threads(library):
     add, length = library["add"], library["length"]
 

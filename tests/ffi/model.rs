@@ -13,7 +13,7 @@ use super::controller::{
 use super::{root, run, scratch, tools};
 
 /// The parts of `model.c`, which it prints when they are done.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "survives",
     "watches",
     "pools",
@@ -22,6 +22,7 @@ const PARTS: [&str; 9] = [
     "parts",
     "libraries",
     "functions",
+    "shares",
     "published",
 ];
 

@@ -208,7 +208,7 @@ static void executor_start(void) {
     case 3: options.slab_bytes.code = 1; options.this_program = true; break;
     case 4: options.environment = bad_environment; break;
     case 5: options.publish = ""; options.this_program = true; break;
-    case 6: options.restart.standby = true; options.this_program = true; break;
+    case 6: options.restart.standby = options.shared_layout = true; options.this_program = true; break;
     case 7: options.processes = 2; options.program = "/no/such/program"; break;
     case 8: options.in_process = true; options.processes = choose(3); break;
     default: options.slab_bytes.data = UINT64_MAX; options.this_program = true; break;

@@ -661,7 +661,36 @@ static void parts(void) {
     MUST(farcall_executor_close(executor));
 }
 
-/* 9. The program that reads sessions finds this one, until its standard input ends. */
+/* 9. Executors that are forked by one process, and so have the layout of their program in common. */
+static uint64_t layout_of(farcall_executor *executor) {
+    farcall_process *process = NULL;
+    uint64_t address = 0;
+    MUST(farcall_executor_process(executor, 0, &process));
+    MUST(farcall_process_symbol(process, "farcall_process_info", &address));
+    MUST(farcall_process_dispose(process));
+    return address;
+}
+
+static void shares(void) {
+    farcall_executor_options with = options();
+    with.shared_layout = true;
+    farcall_executor *first = start(&with);
+    int is_forked = 0;
+    /* The process that forks the others may still load the program. */
+    for (int attempt = 0; !is_forked && attempt < 1000; attempt++) {
+        farcall_executor *second = start(&with);
+        is_forked = layout_of(second) == layout_of(first);
+        CHECK(result_of(linked(second, "main", first_object), "int version(void)") == 1);
+        MUST(farcall_executor_close(second));
+    }
+    CHECK(is_forked);
+    farcall_executor *anew = started();
+    CHECK(layout_of(anew) != layout_of(first));
+    MUST(farcall_executor_close(anew));
+    MUST(farcall_executor_close(first));
+}
+
+/* 10. The program that reads sessions finds this one, until its standard input ends. */
 static void publishes(void) {
     farcall_executor_options with = options();
     with.publish = "a model in C";
@@ -680,7 +709,8 @@ static const struct {
     void (*run)(void);
 } PARTS[] = {
     {"survives", survives}, {"watches", watches},     {"pools", pools},         {"snapshots", snapshots}, {"swaps", swaps},
-    {"parts", parts},       {"libraries", libraries}, {"functions", functions}, {"publishes", publishes},
+    {"parts", parts},       {"libraries", libraries}, {"functions", functions}, {"shares", shares},
+    {"publishes", publishes},
 };
 
 int main(int argc, char **argv) {

@@ -309,6 +309,23 @@ static void functions() {
     CHECK(reinterpret_cast<long *>(region.data())[511] == 512);
 }
 
+static void shares() {
+    auto builder = farcall::executor_builder().this_program().shared_layout();
+    auto layout_of = [](const farcall::executor &executor) {
+        return MUST(MUST(executor.process()).symbol("farcall_process_info"));
+    };
+    auto first = MUST(builder.start());
+    bool is_forked = false;
+    // The process that forks the others may still load the program.
+    for (int attempt = 0; !is_forked && attempt < 1000; attempt++) {
+        auto second = MUST(builder.start());
+        is_forked = layout_of(second) == layout_of(first);
+        CHECK(called<int()>(linked(second, "main", first_object), "version") == 1);
+    }
+    CHECK(is_forked);
+    CHECK(layout_of(MUST(farcall::executor_builder().this_program().start())) != layout_of(first));
+}
+
 int main(int argc, char **argv) {
     farcall_run_if_spawned();
     if (argc != 6)
@@ -321,6 +338,7 @@ int main(int argc, char **argv) {
     swaps();
     libraries();
     functions();
+    shares();
     std::printf("done\n");
     return 0;
 }

@@ -51,6 +51,7 @@ class Executor:
         spin: float | None = None,
         debuggable: bool = False,
         in_process: bool = False,
+        shared_layout: bool = False,
         arrays: int = ...,
     ) -> Self: ...
     def declare(self, text: str) -> None: ...

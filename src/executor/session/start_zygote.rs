@@ -136,7 +136,7 @@ fn leave() -> std::io::Result<CString> {
     dup2_stdout(&nothing)?;
     dup2_stderr(&nothing)?;
     chdir(c"/")?;
-    let name = prctl::get_name()?;
+    let name = thread::name();
     prctl::set_name(c"farcall-zygote")?;
     Ok(name)
 }

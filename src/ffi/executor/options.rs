@@ -78,6 +78,10 @@ pub struct ExecutorOptions {
     /// A kill (farcall_executor_kill) closes the session. Closing the executor waits for no call: the memory of linked code lives until
     /// the last one has returned.
     pub in_process: bool,
+    /// Lets the executor fork the later ones of the same program, environment and rights from a process that has loaded the program and
+    /// runs no linked code: restarts, standbys, several processes, and other executors while this one is there. They start in two thirds
+    /// of the time, and have the layout of their libraries in common. Executors without this option are started anew.
+    pub shared_layout: bool,
     /// Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     pub environment: *const *const c_char,
     /// What happens after a death.
@@ -138,6 +142,9 @@ impl ExecutorOptions {
         }
         if self.in_process {
             builder = builder.in_process();
+        }
+        if self.shared_layout {
+            builder = builder.shared_layout();
         }
         // SAFETY: the caller vouches for the texts.
         for variable in unsafe { texts(self.environment) } {

@@ -374,6 +374,11 @@ class executor_builder {
         made_.in_process = true;
         return *this;
     }
+    // Forks the later executors of this kind: see shared_layout of farcall_executor_options.
+    executor_builder &shared_layout() {
+        made_.shared_layout = true;
+        return *this;
+    }
     executor_builder &inherit_descriptors() {
         made_.inherit_descriptors = true;
         return *this;

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use farcall_bench::{CpuPair, Report, TinyObject, Verdict};
 use nix::sys::signal::Signal;
+use nix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use crate::testkit::launch::FARCALL;
@@ -296,18 +297,32 @@ fn a_busy_cpu_is_a_warning() {
     assert!(report["load"]["busy_percent"].as_f64() > Some(20.0), "{report}");
 }
 
+/// How many times as long as its own time the work of this thread takes: 1 on an idle machine, 3 beside two other threads on its CPU.
+fn contention() -> f64 {
+    const OWN_TIME: Duration = Duration::from_millis(50);
+    let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock"));
+    let (begun, own_begun) = (Instant::now(), own());
+    while own() - own_begun < OWN_TIME {
+        std::hint::spin_loop();
+    }
+    begun.elapsed().as_secs_f64() / (own() - own_begun).as_secs_f64()
+}
+
+/// What the run does beside its rounds takes longer where other work wants the CPUs.
 #[test]
 fn a_run_has_the_length_that_was_asked_within_a_fifth() {
     let mut lengths = Vec::new();
-    // A busy machine may miss it once or twice.
     for _ in 0..3 {
+        let before = contention();
         let report = measure(&["--seconds", "3"]);
-        lengths.push(report["elapsed_s"].as_f64().expect("seconds"));
-        if lengths.last().is_some_and(|length| (2.4..=3.6).contains(length)) {
+        let length = report["elapsed_s"].as_f64().expect("seconds");
+        let contention = before.max(contention()).max(1.0);
+        lengths.push((length, contention));
+        if (2.4..=3.0 + 0.6 * contention).contains(&length) {
             return;
         }
     }
-    panic!("{lengths:?} s for 3 s");
+    panic!("{lengths:?} s and contention for 3 s");
 }
 
 #[test]
