@@ -6,6 +6,7 @@ mod bombs;
 mod descendants;
 mod page;
 mod processes;
+mod siblings;
 mod works;
 
 use std::fs;
@@ -170,10 +171,9 @@ fn ends(pid: Pid) -> bool {
     true
 }
 
-/// The outcome of each attack at this level.
-fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
+/// The outcome of each attack at this level, from a session.
+fn measured(level: ConfinementLevel, session: Arc<Session>) -> Option<Vec<String>> {
     let targets = Targets::new();
-    let session = start(confinement(level));
     if !is_whole(session.process.confinement()) {
         return None;
     }
@@ -219,7 +219,13 @@ fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
 }
 
 fn table() -> Option<Vec<String>> {
-    let columns: Option<Vec<Vec<String>>> = LEVELS.into_iter().map(measured).collect();
+    let outcomes = |level| {
+        let started = measured(level, start(confinement(level)))?;
+        let ([_first, forked, _other], _) = siblings::start(level, "confined");
+        assert_eq!(measured(level, Arc::new(forked))?, started, "{level}: a forked executor");
+        Some(started)
+    };
+    let columns: Option<Vec<Vec<String>>> = LEVELS.into_iter().map(outcomes).collect();
     let names: Vec<&str> = ATTACKS.iter().map(|(what, ..)| *what).collect();
     Some(page::table("linked code wants to", &names, &columns?))
 }

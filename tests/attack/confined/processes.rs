@@ -1,18 +1,16 @@
 //! Every system call that takes a process (A2, A4), tried from code at each level. It is tried on the controller, on executors
-//! beside it, zygotes, copies and sweepers.
+//! beside it, zygotes, copies and sweepers, and by executors of one start zygote on it and on each other.
 
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use farcall::controller::Confinement;
 use farcall::controller::confinement::ConfinementLevel;
 use nix::errno::Errno;
 use nix::unistd::{Uid, geteuid};
 
+use super::siblings::{self, Target};
 use super::{LEVELS, NONE, confinement, is_whole, page};
 use crate::apart::Apart;
-use crate::counts::children;
 use crate::session::{Session, launch};
 
 /// Its name on the page, and the function in `sources/processes.c` that tries it.
@@ -57,17 +55,6 @@ fn session(confinement: Confinement) -> Session {
         .expect("an executor")
 }
 
-/// A kind of process, and its number.
-type Target = (&'static str, i32);
-
-fn sweepers() -> Vec<Target> {
-    let named = |pid: &i32| {
-        fs::read_to_string(format!("/proc/{pid}/comm"))
-            .is_ok_and(|name| name.trim() == "farcall-sweeper")
-    };
-    children().into_iter().filter(named).map(|pid| ("a sweeper", pid)).collect()
-}
-
 /// The outcome of each call from this code to all of these processes.
 fn outcomes(from: &str, session: &Session, targets: &[Target]) -> Vec<String> {
     let outcome = |(name, function): &(&str, &str)| {
@@ -98,22 +85,26 @@ fn measured(level: ConfinementLevel) -> Option<Vec<String>> {
     let own = i32::try_from(std::process::id()).expect("a process number");
     let mut targets: Vec<Target> = vec![("the controller", own)];
     targets.extend(beside.iter().map(|one| ("an executor", one.process.pid())));
+    let ([first, sibling, other], zygote) = siblings::start(level, "processes");
+    targets.extend([("the first executor", first.process.pid())]);
+    targets.extend([("an executor of the same zygote", other.process.pid())]);
+    targets.extend(zygote);
+    let by_sibling = outcomes("a forked executor", &sibling, &targets);
     if level == ConfinementLevel::Strict {
         // It starts no copies.
-        return Some(outcomes("an executor", &attacker, &targets));
+        let all = outcomes("an executor", &attacker, &targets);
+        assert_eq!(by_sibling, all, "{level}: a forked executor reaches others");
+        return Some(all);
     }
     let copied = session(confinement(level));
     targets.push(("a zygote", copied.process.pid()));
     let (_snapshot, copies) = copied.copies(2).expect("copies");
     targets.push(("a copy", copies[1].process.pid()));
-    // A sweeper may get its name behind the start of its executor.
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while level == ConfinementLevel::Isolated && sweepers().len() < 3 {
-        assert!(Instant::now() < deadline, "no sweepers: {:?}", sweepers());
-        thread::sleep(Duration::from_millis(5));
+    if level == ConfinementLevel::Isolated {
+        targets.extend(siblings::wait_for("farcall-sweeper", "a sweeper", 6));
     }
-    targets.extend(sweepers());
     let all = outcomes("an executor", &attacker, &targets);
+    assert_eq!(by_sibling, all, "{level}: a forked executor reaches others");
     targets.push(("an executor", attacker.process.pid()));
     assert_eq!(outcomes("a copy", &copies[0], &targets), all, "{level}: a copy reaches others");
     Some(all)
