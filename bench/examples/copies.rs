@@ -5,9 +5,11 @@
 //! | bare | before a process of this program forks | its child's first store to a shared word |
 //! | copy | [`Snapshot::spawn`] | the answer to the first call in the copy |
 //!
-//! Then each is started and ended for 10 seconds in turns of a second. Then 1,000 copies are kept at once.
+//! Then each is started and ended for 10 seconds in turns of a second. Then 1,000 copies are kept at once. At last 10,000 are started,
+//! of which [`ALIVE`] are there at once: each new one takes the place of the oldest.
 #![allow(unsafe_code, reason = "forks, and maps memory for parent and child")]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -23,6 +25,10 @@ use nix::unistd::{ForkResult, fork};
 /// `uint64_t next(uint64_t number)`: `lea rax, [rdi + 1]; ret`.
 const NEXT: &[u8] = b"\x48\x8d\x47\x01\xc3";
 type Next = extern "C" fn(u64) -> u64;
+
+/// How many of the 10,000 copies are there at once.
+const ALIVE: usize = 250;
+const MANY: usize = 10_000;
 
 /// A process that forks when it is asked, and answers with the nanoseconds until its child's first store.
 struct Bare(UnixStream);
@@ -184,5 +190,40 @@ fn main() -> Result<()> {
     let begun = Instant::now();
     drop(kept);
     println!("ended in {:.2} s", begun.elapsed().as_secs_f64());
+    many(&snapshot, &dylib)
+}
+
+/// Starts [`MANY`] copies, of which [`ALIVE`] are there at once, and calls each.
+fn many(snapshot: &Snapshot, dylib: &Library) -> Result<()> {
+    let own = std::process::id().cast_signed();
+    let state = || -> Result<_> {
+        Ok((count("/proc/self/task")?, count("/proc/self/fd")?, memory_kib(own, "Private_")?))
+    };
+    let (before, own_ticks, begun) = (state()?, ticks(own)?, Instant::now());
+    let (mut alive, mut most) = (VecDeque::new(), before);
+    for number in 0..MANY {
+        alive.push_back(copy(snapshot, dylib)?.0);
+        if alive.len() > ALIVE {
+            drop(alive.pop_front());
+        }
+        if number == MANY / 2 {
+            most = state()?;
+        }
+    }
+    let own_ticks = ticks(own)? - own_ticks;
+    drop(alive);
+    let after = state()?;
+    println!(
+        "{MANY} copies, {ALIVE} at once, in {:.1} s: the host's CPU time {:.0} us each; it has {} threads, {} descriptors and {} KiB more for each that is there; behind them {} threads, {} descriptors and {} KiB more than before",
+        begun.elapsed().as_secs_f64(),
+        // A tick is 10 ms.
+        own_ticks as f64 * 1e4 / MANY as f64,
+        (most.0 - before.0) as f64 / ALIVE as f64,
+        (most.1 - before.1) as f64 / ALIVE as f64,
+        most.2.saturating_sub(before.2) / ALIVE as u64,
+        after.0 as i64 - before.0 as i64,
+        after.1 as i64 - before.1 as i64,
+        after.2 as i64 - before.2 as i64,
+    );
     Ok(())
 }
