@@ -1,14 +1,21 @@
 //! The controller's end of a connection: calls by address, and handlers for calls back.
 
-use std::cell::{Cell, RefCell};
+mod image;
+mod link;
+
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+pub use image::ClientImage;
+
 use super::inspect::ProcessInfo;
+use super::linker::tls_allocator::TlsAllocator;
 use super::memory::memory_access::MemoryAccess;
 use super::memory::native_memory::NativeMemory;
 use super::memory::peer::Peer;
@@ -22,13 +29,14 @@ use crate::error::{Error, ErrorKind, Result, panicked};
 use crate::limits::{END_TIMEOUT, START_TIMEOUT};
 use crate::origin::Origin;
 use crate::sps::{self, Status};
+use crate::sync::Mutex;
 use crate::transport::{Connection, Incoming, Payload, Side, Token};
 
 /// Calls an executor at the other end of a [`Connection`]: one of this library, or LLVM's. One thread owns a client; its calls nest.
 /// Dropping it ends the connection.
 ///
-/// A client does not link: a [`Process`](super::Process) does, which shares memory with its executor. A client calls the
-/// functions that the executor offers by name; they take and return bytes in the format of [`crate::sps`].
+/// A client calls the functions that the executor offers by name; they take and return bytes in the format of [`crate::sps`].
+/// [`link`](Client::link) adds code. The executor may be for another processor than this program.
 ///
 /// # Examples
 ///
@@ -49,7 +57,10 @@ use crate::transport::{Connection, Incoming, Payload, Side, Token};
 pub struct Client {
     end: Endpoint<Connection>,
     triple: String,
+    page_bytes: u64,
     symbols: HashMap<String, ExecutorAddr>,
+    /// The executor's room for thread-locals, once a link has needed it.
+    threads: OnceCell<Arc<Mutex<TlsAllocator>>>,
     handlers: RefCell<HashMap<u64, Rc<Function>>>,
     /// A call timed out, and its answer has not arrived.
     late: Cell<bool>,
@@ -81,16 +92,27 @@ impl Client {
         connection.expect(Side::Controller)?;
         let end = Endpoint::new(connection);
         let setup = end.receive_setup(Deadline::after(timeout))?;
-        let (triple, _, _, symbols) = sps::from_bytes::<ConnectionSetup>(&setup)
+        let (triple, page_bytes, _, symbols) = sps::from_bytes::<ConnectionSetup>(&setup)
             .map_err(|error| error.during("reading the executor's setup"))?;
         let symbols: HashMap<_, _> = symbols.into_iter().collect();
         if symbols.contains_key(SESSION_INSTANCE) {
             end.with_transport(Connection::meet_ours);
         }
-        let handlers = RefCell::default();
+        let (handlers, threads) = (RefCell::default(), OnceCell::new());
         let (late, is_over) = (Cell::new(false), Cell::new(false));
         let (command, origin) = (None, Origin::new());
-        Ok(Self { end, triple, symbols, handlers, late, is_over, command, origin })
+        Ok(Self {
+            end,
+            triple,
+            page_bytes,
+            symbols,
+            threads,
+            handlers,
+            late,
+            is_over,
+            origin,
+            command,
+        })
     }
 
     /// As [`Client::connect`] over TCP, with an executor that listens and requires a token, which this function sends first.

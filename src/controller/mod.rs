@@ -27,6 +27,7 @@
 //! | [`WeakProcess`] | has no effect | [`kill`](WeakProcess::kill) |
 //! | [`Snapshot`] | the last clone or copy ends the zygote | |
 //! | [`Client`] | ends the connection | |
+//! | [`ClientImage`] | removes the code | [`remove`](ClientImage::remove), which has the error |
 //! | [`ObjectLayer`](crate::orc::ObjectLayer) | keeps its links, which belong to trackers | remove the tracker |
 //! | [`HandlerTag`](handler::HandlerTag) | keeps the handler | [`remove_handler`](Process::remove_handler) |
 //! | [`Handler`](handler::Handler) | keeps what libraries define of it | [`clear`](Library::clear) |
@@ -105,7 +106,7 @@ mod restart_policy;
 mod session;
 
 pub use calls::{CallOptions, OnDeadline};
-pub use client::Client;
+pub use client::{Client, ClientImage};
 pub use confinement::Confinement;
 pub use executor_builder::ExecutorBuilder;
 pub use executors::{Executor, Function, Library, Redirection, Snapshot, Spawned};

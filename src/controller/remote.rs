@@ -95,9 +95,10 @@ impl Offered {
     ///
     /// # Errors
     ///
-    /// When its pages have another size.
+    /// When it is for another processor, or its pages have another size.
     fn read(setup: Setup, confinement: Confinement, is_debuggable: bool) -> Result<Self> {
         let (triple, page_bytes, symbols, numbers) = setup;
+        hello::check_processor(&triple)?;
         if page_bytes != PAGE_BYTES {
             return Err(Error::violation(format!("an executor with pages of {page_bytes} bytes")));
         }

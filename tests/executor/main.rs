@@ -4,6 +4,7 @@
 //! Invariant: nothing of the library encodes or decodes what `Raw` sends and receives.
 
 mod connections;
+mod cross;
 mod deadlock;
 mod embedded;
 mod killed;

@@ -278,6 +278,11 @@ remote! {
     /// Action: frees the copies of all threads, and forgets the block.
     ThreadBlockDeregister = "farcall_thread_block_deregister": (u32,) => ();
 
+    /// Gives the session the process's room for thread-locals of linked code: the static reserve, and all numbers of blocks. Returns
+    /// the offset of the reserve from the thread pointer, and its size in bytes; 0 when there is none. The session has the room
+    /// until it ends. Only for controllers over a connection: others have it without a question.
+    ThreadRoomClaim = "farcall_thread_room_claim": (ExecutorAddr,) => (i64, i64);
+
     /// Action: calls each of these functions for the address of an implementation, and stores that. Each pair is the address
     /// of the word and the function.
     IndirectResolve = "farcall_indirect_resolve": (Vec<(ExecutorAddr, ExecutorAddr)>,) => ();

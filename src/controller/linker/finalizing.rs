@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use super::linking::actions::action;
 use super::linking::{LinkMemory, Linker};
 use crate::call::contract::{
     Action, NamesDeregister, NamesPrecede, NamesRegister, NamesYield, Placement,
@@ -149,8 +150,8 @@ impl Linker {
     ) -> Result<()> {
         let code = ranges.code;
         let (memory, names) = self.constants(&symbols.symbol_file_of(ranges))?;
-        let register = self.action::<NamesRegister>(&(code, names))?;
-        let deregister = self.action::<NamesDeregister>(&(code,))?;
+        let register = action::<NamesRegister>(&self.memory, &(code, names))?;
+        let deregister = action::<NamesDeregister>(&self.memory, &(code,))?;
         additions.memory.push((memory, vec![(register, deregister)]));
         Ok(())
     }
@@ -170,9 +171,9 @@ impl Linker {
         let (memory, names) = self.constants(file)?;
         let PerProt { constants, data, .. } = ranges;
         let precede = (names, constants, data, stored_data_bytes);
-        let precede = self.action::<NamesPrecede>(&precede)?;
+        let precede = action::<NamesPrecede>(&self.memory, &precede)?;
         additions.memory.push((memory, Vec::new()));
-        additions.actions.push((precede, self.action::<NamesYield>(&(names,))?));
+        additions.actions.push((precede, action::<NamesYield>(&self.memory, &(names,))?));
         Ok(())
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Invariant: a link that is dropped before its end frees all that it has allocated.
 
+pub(crate) mod actions;
+
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -9,10 +11,8 @@ use super::initial_data::InitialData;
 use super::tls_allocator::{TlsAllocation, TlsAllocator, TlsPlacement};
 use crate::call::contract::name_hashes::NameHashes;
 use crate::call::contract::{
-    Action, DylibFind, DylibLookup, Found, FramesDeregister, FramesRegister, IndirectResolve,
-    LibraryNames, Placement, ProgramDeregister, ProgramRegister, Remote, STATIC_TLS_BYTES,
-    STATIC_TLS_OFFSET, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
-    ThreadInitialize, ThreadLookup, Wanted,
+    DylibFind, DylibLookup, Found, LibraryNames, Placement, STATIC_TLS_BYTES, STATIC_TLS_OFFSET,
+    StackExecutable, ThreadLookup, Wanted,
 };
 use crate::controller::memory::allocation::InFlightAlloc;
 use crate::controller::memory::executor_memory::ExecutorMemory;
@@ -21,10 +21,9 @@ use crate::controller::process::handlers::HandlerTag;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{LOW_ADDRESS_END, PAGE_BYTES, STORED_ZERO_FILL_BYTES_MAX};
-use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable, TlsBlock};
-use crate::sps::{self, Bytes, Encode};
+use crate::link::{External, Image, Layout, LinkGraph, PlacedObject, SymbolTable};
 use crate::sync::{AtomicBool, Mutex, Ordering};
-use crate::{AddrRange, ExecutorAddr, PerProt, Prot, trace};
+use crate::{ExecutorAddr, PerProt, Prot, trace};
 
 /// The symbol whose address is a program's handle.
 pub(crate) const HANDLE: &str = "__dso_handle";
@@ -308,25 +307,16 @@ impl Linker {
         Ok(Placed { layout, memory: LinkMemory { linker, slab, pages, tls, starts } })
     }
 
-    /// Allocates the thread-locals of a link in the static TLS reserve. When that is full, they become a TLS module, if the
-    /// executor has the functions by which code finds TLS blocks.
+    /// Allocates the thread-locals of a link. The executor's threads end with their lanes from now on.
     fn place_threads(
         &self,
         layout: Layout,
         can_be_dynamic: bool,
     ) -> Result<(Layout, TlsAllocation)> {
-        let (bytes, alignment) = layout.thread_bytes();
-        if bytes > 0 {
+        if layout.thread_bytes().0 > 0 {
             self.memory.remote().opener().lanes().end_with_threads();
         }
-        let full = match TlsAllocation::in_reserve(&self.tls, bytes, alignment) {
-            Err(error) if error.kind() == ErrorKind::Exhausted && can_be_dynamic => error,
-            allocated => return Ok((layout, allocated?)),
-        };
-        let (tls, module) = TlsAllocation::module(&self.tls)?;
-        let layout = layout.with_dynamic_threads(module);
-        let layout = layout.map_err(|why| Error::exhausted(format!("{full}, and {why}")))?;
-        Ok((layout, tls))
+        TlsAllocation::of_layout(&self.tls, layout, can_be_dynamic)
     }
 
     /// Looks symbols up in the executor, up to the deadline. Code in the near slab may require, within reach, variables that other
@@ -424,72 +414,6 @@ impl Linker {
         let mut tls = self.tls.lock();
         links.for_each(|link| tls.free(link.tls));
         outcome
-    }
-
-    /// The actions that register the image's unwind information, thread-locals and initializers, as far as the image has
-    /// or requires them. Each comes with the action that deregisters it.
-    pub(crate) fn actions(
-        &self,
-        image: &Image,
-        code: AddrRange,
-        requirements: &Requirements,
-        handle: &mut ExecutorAddr,
-    ) -> Result<Vec<(Action, Action)>> {
-        let mut actions: Vec<(Action, Action)> = Vec::new();
-        if let Some(section) = image.eh_frame {
-            let register = self.action::<FramesRegister>(&(section,))?;
-            actions.push((register, self.action::<FramesDeregister>(&(section,))?));
-        }
-        if let Some(threads) = image.threads {
-            actions.push(self.thread_actions(&threads)?);
-        }
-        if !image.ifuncs.is_empty() {
-            let functions = image.ifuncs.iter().map(|one| (one.slot, one.resolver)).collect();
-            actions.push((self.action::<IndirectResolve>(&(functions,))?, Action::default()));
-        }
-        let named = image.symbols.address_of(HANDLE);
-        if let Some(address) = named {
-            *handle = address;
-        }
-        // Exit handlers of earlier links may call this one. They must run before its TLS blocks are freed: the removal of a
-        // program of the dylib runs them.
-        let has_blocks = image.threads.is_some_and(|threads| threads.module.is_some());
-        let has_code = code.bytes() > 0;
-        let may_be_called_at_exit = has_blocks && has_code;
-        // Code that names the handle may pass it on, although nothing else here needs it.
-        if named.is_some()
-            || image.init.is_some()
-            || image.fini.is_some()
-            || requirements.exits
-            || may_be_called_at_exit
-        {
-            if handle.is_null() {
-                // No code refers to the handle, so any address of the program serves.
-                *handle = code.start;
-            }
-            let (init, fini) = (image.init.unwrap_or_default(), image.fini.unwrap_or_default());
-            let program = (*handle, code, init, fini);
-            let register = self.action::<ProgramRegister>(&program)?;
-            actions.push((register, self.action::<ProgramDeregister>(&(*handle,))?));
-        }
-        Ok(actions)
-    }
-
-    fn thread_actions(&self, threads: &TlsBlock) -> Result<(Action, Action)> {
-        let TlsBlock { offset, module, initial, bytes } = *threads;
-        let Some(module) = module else {
-            let initialize = self.action::<ThreadInitialize>(&(offset, initial, bytes))?;
-            return Ok((initialize, Action::default()));
-        };
-        let register = self.action::<ThreadBlockRegister>(&(module, initial, bytes))?;
-        Ok((register, self.action::<ThreadBlockDeregister>(&(module,))?))
-    }
-
-    pub(super) fn action<R: Remote>(&self, args: &R::Args) -> Result<Action>
-    where
-        R::Args: Encode,
-    {
-        Ok((self.memory.remote().function::<R>()?, Bytes(sps::to_bytes(args))))
     }
 }
 

@@ -3,7 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `order`, `link_report` | the order of a link, and its report |
-//! | `linking`, `tls_allocator` | look-ups, memory, thread-local storage and actions of links |
+//! | `linking`, `linking/actions`, `tls_allocator` | look-ups, memory, thread-local storage and actions of links |
 //! | `object_plugin`, `finalizing` | plugins, and the memory and actions that they add |
 //! | `defined_handler`, `initial_data` | parts of a link: handlers of stubs; data for fresh runs |
 //! | `retired` | links to remove when no call is in them |
@@ -19,4 +19,4 @@ pub(crate) mod object_plugin;
 pub(crate) mod order;
 pub(crate) mod retired;
 pub(crate) mod stubs;
-mod tls_allocator;
+pub(crate) mod tls_allocator;

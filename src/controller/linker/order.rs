@@ -21,7 +21,7 @@ use std::time::Instant;
 use super::defined_handler::DefinedHandler;
 use super::initial_data::InitialData;
 use super::link_report::{LinkReport, LinkStep};
-use super::linking::{Linked, Linker, Placed, Requirements, Shared};
+use super::linking::{Linked, Linker, Placed, Requirements, Shared, actions};
 use super::object_plugin::{ObjectPlugin, collect};
 use crate::call::contract::Placement;
 use crate::error::{Error, Result};
@@ -182,7 +182,9 @@ impl<O: Owner> Link<O> {
                 linker.add_precedence(&mut additions, &file, ranges, stored)?;
             }
         }
-        let actions = linker.actions(&image, ranges.code, &self.requirements, &mut self.program)?;
+        let exits = self.requirements.exits;
+        let actions =
+            actions::of_image(&linker.memory, &image, ranges.code, exits, &mut self.program)?;
         let (base, added) = linker.finalize(allocation, actions, additions)?;
         let symbols = Arc::new(std::mem::take(&mut image.symbols));
         linker.memory.remote().remember(&symbols);

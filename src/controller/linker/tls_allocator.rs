@@ -11,8 +11,9 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::controller::memory::free_list::FreeList;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{PAGE_BYTES, STATIC_TLS_BYTES_MAX, THREAD_MODULES_MAX};
+use crate::link::Layout;
 use crate::sync::Mutex;
 
 /// The thread-local storage of one executor.
@@ -50,13 +51,31 @@ impl TlsAllocation {
     /// # Errors
     ///
     /// When the reserve has no such hole.
-    pub(crate) fn in_reserve(
-        tls: &Arc<Mutex<TlsAllocator>>,
-        bytes: u64,
-        alignment: u64,
-    ) -> Result<Self> {
+    fn in_reserve(tls: &Arc<Mutex<TlsAllocator>>, bytes: u64, alignment: u64) -> Result<Self> {
         let placement = tls.lock().allocate(bytes, alignment)?;
         Ok(Self { tls: Arc::clone(tls), placement })
+    }
+
+    /// Allocates the thread-locals of a link in the reserve. When that is full, they become a TLS module, if the executor has
+    /// the functions by which code finds TLS blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the reserve has no such hole, and the link's thread-locals cannot be dynamic.
+    pub(crate) fn of_layout(
+        tls: &Arc<Mutex<TlsAllocator>>,
+        layout: Layout,
+        can_be_dynamic: bool,
+    ) -> Result<(Layout, Self)> {
+        let (bytes, alignment) = layout.thread_bytes();
+        let full = match Self::in_reserve(tls, bytes, alignment) {
+            Err(error) if error.kind() == ErrorKind::Exhausted && can_be_dynamic => error,
+            allocated => return Ok((layout, allocated?)),
+        };
+        let (module, number) = Self::module(tls)?;
+        let layout = layout.with_dynamic_threads(number);
+        let layout = layout.map_err(|why| Error::exhausted(format!("{full}, and {why}")))?;
+        Ok((layout, module))
     }
 
     /// Allocates a module number, and returns it as well.
@@ -64,7 +83,7 @@ impl TlsAllocation {
     /// # Errors
     ///
     /// When all numbers are in use.
-    pub(crate) fn module(tls: &Arc<Mutex<TlsAllocator>>) -> Result<(Self, u32)> {
+    fn module(tls: &Arc<Mutex<TlsAllocator>>) -> Result<(Self, u32)> {
         let number = tls.lock().allocate_module()?;
         Ok((Self { tls: Arc::clone(tls), placement: TlsPlacement::Dynamic(number) }, number))
     }
@@ -170,7 +189,6 @@ impl TlsAllocator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
 
     #[test]
     fn ranges_lie_at_their_distance_from_the_thread_pointer() {

@@ -119,6 +119,10 @@ impl AllocAction {
 }
 
 impl AllocActionPair {
+    pub(crate) fn of_actions((finalize, dealloc): (Action, Action)) -> Self {
+        Self { finalize: AllocAction(finalize), dealloc: AllocAction(dealloc) }
+    }
+
     pub(crate) fn into_actions(self) -> (Action, Action) {
         (self.finalize.0, self.dealloc.0)
     }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::call::contract::{FEATURES, VERSION};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::link::Processor;
 use crate::wire::hello::{Features, Hello};
 
 /// The features of the executor with these numbers.
@@ -16,6 +17,23 @@ pub(crate) fn features(values: &HashMap<String, i64>) -> Result<Features> {
     let hello = Hello::new(number(VERSION), Features::from_bits(number(FEATURES)));
     hello.check("the executor", "this controller")?;
     Ok(hello.features)
+}
+
+/// Checks that an executor with this triple can share memory with this controller.
+///
+/// # Errors
+///
+/// When it is for another processor: stubs and calls by type are made for that of this program.
+pub(crate) fn check_processor(triple: &str) -> Result<()> {
+    match Processor::of_triple(triple) {
+        Some(Processor::HOST) => Ok(()),
+        other => Err(Error::invalid(format!(
+            "the executor is for {}, and this controller for {}: with another processor there is no shared memory, so reach it over a \
+             connection (Client)",
+            other.map_or_else(|| triple.to_owned(), |other| other.to_string()),
+            Processor::HOST
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -41,6 +59,22 @@ mod tests {
             let text = error.to_string();
             assert!(text.contains(&format!("the executor is of version {other},")), "{text}");
             assert!(text.contains(&format!("this controller of version {version}:")), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_executor_for_another_processor_shares_no_memory() {
+        check_processor(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))
+            .expect("the same");
+        let host = Processor::HOST;
+        let (other, name) = match host {
+            Processor::Aarch64 => ("x86_64-unknown-linux-gnu", "x86-64"),
+            _ => ("aarch64-unknown-linux-gnu", "AArch64"),
+        };
+        for (triple, name) in [(other, name), ("riscv64-linux", "riscv64-linux")] {
+            let error = check_processor(triple).expect_err("another").to_string();
+            let names_both = format!("the executor is for {name}, and this controller for {host}:");
+            assert!(error.starts_with(&names_both), "{error}");
         }
     }
 }

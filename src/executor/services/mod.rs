@@ -8,3 +8,4 @@ pub(crate) mod names_offered;
 mod new_code;
 pub(crate) mod process_info;
 pub(crate) mod profile_mark;
+pub(crate) mod thread_room;

@@ -8,7 +8,7 @@ use crate::ExecutorAddr;
 use crate::call::Endpoint;
 use crate::call::contract::{
     CallVoidVoid, ConnectionSetup, DylibOpen, DylibResolve, LlvmFramesDeregister,
-    LlvmFramesRegister, NativeLoad, NativeLookup, RunAsInt, RunAsMain, RunAsVoid,
+    LlvmFramesRegister, NativeLoad, NativeLookup, RunAsInt, RunAsMain, RunAsVoid, ThreadRoomClaim,
 };
 use crate::error::{Error, Result};
 use crate::executor::context::calls::WrapperCalls;
@@ -64,6 +64,7 @@ pub(crate) fn begin(others: &SimpleSymbolTable) -> Result<(Arc<Instance>, Vec<u8
     let session = Instance::begin(None);
     let mut symbols = names_offered::symbols(&session);
     symbols.extend(functions());
+    symbols.push(offer::<ThreadRoomClaim>());
     if let Some((taken, _)) = symbols.iter().find(|(name, _)| others.get(name).is_some()) {
         let error = Error::invalid(format!("{taken} is a name that every executor offers"));
         return session.end().and(Err(error));

@@ -17,7 +17,7 @@ use crate::executor::context::instance::Instance;
 use crate::executor::entry::unwind_boundary::direct_calls;
 use crate::executor::entry::wrapper;
 use crate::executor::log::{self, Level};
-use crate::executor::services::{names_offered, process_info};
+use crate::executor::services::{names_offered, process_info, thread_room};
 use crate::executor::tls::{own_thread, static_reserve};
 use crate::limits::{END_TIMEOUT, PAGE_BYTES};
 use crate::sync::{Condvar, Mutex};
@@ -64,13 +64,16 @@ enum Phase {
 ///
 /// # Errors
 ///
-/// None; other places of executors have some.
+/// When a controller over a connection has thread-locals in this process.
 pub(crate) fn start(
     controller: Weak<dyn DirectController>,
     is_debuggable: bool,
 ) -> Result<Started> {
     static_reserve::expect_threads_of_host();
     let session = Instance::begin_direct(controller);
+    if let Err(error) = thread_room::check_free() {
+        return session.end().and(Err(error));
+    }
     if is_debuggable {
         session.memory.map_code_privately();
     }

@@ -31,6 +31,25 @@ impl Processor {
     pub const HOST: Processor =
         if cfg!(target_arch = "aarch64") { Processor::Aarch64 } else { Processor::X86_64 };
 
+    /// The processor of a target triple, by its first word; `None` for one that the linker does not know.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use farcall_link::Processor;
+    ///
+    /// assert_eq!(Processor::of_triple("aarch64-unknown-linux-gnu"), Some(Processor::Aarch64));
+    /// assert_eq!(Processor::of_triple("riscv64-unknown-linux-gnu"), None);
+    /// ```
+    #[must_use]
+    pub fn of_triple(triple: &str) -> Option<Processor> {
+        match triple.split('-').next() {
+            Some("x86_64") => Some(Processor::X86_64),
+            Some("aarch64" | "arm64") => Some(Processor::Aarch64),
+            _ => None,
+        }
+    }
+
     /// The processor with this number in the header of an ELF file.
     pub(crate) fn of_elf(machine: u16) -> Option<Processor> {
         [Processor::X86_64, Processor::Aarch64].into_iter().find(|one| one.elf_machine() == machine)

@@ -74,14 +74,16 @@ impl LinkGraph {
     #[cold]
     fn wrong_processor(&self, object: &ObjectFile) -> Error {
         let (is, wanted) = (object.processor(), self.processor());
-        let others = match self.inputs.first() {
-            Some(first) => first.object.name(),
-            None => "this link",
-        };
-        Error::link(format!(
-            "{} is for {is}, and {others} for {wanted}: recompile one of them, because a link has one processor",
-            object.name()
-        ))
+        let name = object.name();
+        Error::link(match self.inputs.first() {
+            Some(first) => format!(
+                "{name} is for {is}, and {} for {wanted}: recompile one of them, because a link has one processor",
+                first.object.name()
+            ),
+            None => {
+                format!("{name} is for {is}, and this link for {wanted}: compile it for {wanted}")
+            }
+        })
     }
 
     /// Which sections of `object`, which becomes input `id`, belong to groups that the graph already has.
