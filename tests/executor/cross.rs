@@ -1,7 +1,7 @@
-//! Links over TCP. The executor is of this processor, or the one that `FARCALL_TEST_EXECUTOR` names: `.ci/aarch64` names one for the
-//! other processor, and runs these tests for both.
+//! Links over TCP. `FARCALL_TEST_EXECUTOR` may name an executor for another processor: `.ci/aarch64` runs these tests from each
+//! processor to the other.
 //!
-//! Invariant: the objects are compiled for the executor's processor, and each output is that of the same program run natively there.
+//! Invariant: the objects are compiled for the executor's processor, and each output equals a native run's of the same program there.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
@@ -84,7 +84,7 @@ impl Compiler {
         ObjectFile::parse(name, bytes).expect("an object")
     }
 
-    /// What a native run of a program of these sources prints, and its status.
+    /// The output and the status of a native run of a program of these sources.
     fn native(&self, sources: &[&str], flags: &[&str], argument: &str) -> (String, i32) {
         let flags = [flags, &["-DNATIVE"]].concat();
         let objects: Vec<_> = sources.iter().map(|name| self.compile(name, &flags)).collect();
@@ -225,7 +225,7 @@ fn an_object_for_another_processor_is_one_clear_line() {
 }
 
 #[test]
-fn what_a_link_over_tcp_cannot_find_or_hold_is_refused() {
+fn missing_names_and_low_code_are_refused_over_tcp() {
     let reached = Reached::start();
     let client = &reached.client;
     let processor = client.processor().expect("one that is known");

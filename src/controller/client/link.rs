@@ -35,7 +35,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// When its [`triple`](Client::triple) names one that the linker does not know.
+    /// When the linker does not know the processor of its [`triple`](Client::triple).
     pub fn processor(&self) -> Result<Processor> {
         Processor::of_triple(&self.triple).ok_or_else(|| {
             Error::link(format!(

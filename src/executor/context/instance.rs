@@ -111,8 +111,8 @@ impl Instance {
         instances().iter().flat_map(HashMap::values).find_map(|instance| instance.controller())
     }
 
-    /// True when a controller gives the process's room for thread-locals to its links without a question: that of a spawned
-    /// executor, or one in this process.
+    /// True when a controller gives the process's room for thread-locals to its links without a question. Controllers of spawned
+    /// executors and in this process do.
     pub(crate) fn any_has_thread_room() -> bool {
         let has_room = |one: &Arc<Instance>| one.acceptor.is_some() || one.controller().is_some();
         instances().iter().flat_map(HashMap::values).any(has_room)

@@ -27,11 +27,12 @@ impl Serve for ThreadRoomClaim {
     }
 }
 
-/// Gives the room to a session, unless a live one has it, or `is_given` to one that did not ask.
+/// Gives the room to a session. Another live session may have the room, or `is_given` be true: a controller took the room without a
+/// question.
 ///
 /// # Errors
 ///
-/// When another session has it.
+/// In these two cases.
 fn claim(
     owner: &mut Option<ExecutorAddr>,
     session: ExecutorAddr,
@@ -48,11 +49,11 @@ fn claim(
     Ok(())
 }
 
-/// Checks that no session over a connection has the room. The caller has begun a session that has it without a question.
+/// Checks that no session over a connection has the room. The caller has begun a session that takes the room without a question.
 ///
 /// # Errors
 ///
-/// When one has it.
+/// When such a session has the room.
 pub(crate) fn check_free() -> Result<()> {
     match *OWNER.lock() {
         Some(owner) if Instance::at(owner).is_ok() => Err(Error::invalid(

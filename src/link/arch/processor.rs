@@ -31,7 +31,7 @@ impl Processor {
     pub const HOST: Processor =
         if cfg!(target_arch = "aarch64") { Processor::Aarch64 } else { Processor::X86_64 };
 
-    /// The processor of a target triple, by its first word; `None` for one that the linker does not know.
+    /// The processor of a target triple, by its first word; `None` if the linker does not know that processor.
     ///
     /// # Examples
     ///

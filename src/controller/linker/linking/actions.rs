@@ -1,6 +1,6 @@
 //! The actions that register an image in its executor, and take it back.
 //!
-//! Invariant: each action that registers something comes with the one that takes it back, unless the image's memory is all there is.
+//! Invariant: an action that registers comes with its opposite, unless all that it changes is in the image's memory.
 
 use super::HANDLE;
 use crate::call::contract::{
