@@ -56,7 +56,7 @@ impl Client {
     /// # Errors
     ///
     /// - An object is for another processor, or cannot be linked; the message names both processors, or what to change
-    ///   ([`ErrorKind::Link`](crate::ErrorKind::Link)).
+    ///   ([`ErrorKind::Link`]).
     /// - A name is not found ([`Error::symbols`]).
     /// - Code has 32-bit addresses, as with `-fno-pic` on x86-64: compile it with `-fPIC` or `-fPIE`.
     /// - There are thread-locals, and another session of the executor's process has some, or there is no room for them.
