@@ -13,6 +13,16 @@ static struct four changed(struct four numbers, float added) {
     return numbers;
 }
 
+static unsigned long counts[2] = {3, 4};
+
+/* gcc calls functions of libgcc for these. */
+static unsigned long atomics(void) {
+    unsigned long due = 4;
+    __atomic_fetch_add(&counts[0], 5, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(&counts[1], &due, 7, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return __atomic_exchange_n(&counts[0], 0, __ATOMIC_ACQUIRE) * 10 + __atomic_or_fetch(&counts[1], 1, __ATOMIC_RELEASE);
+}
+
 static int compare(const void *left, const void *right) { return *(const int *)left - *(const int *)right; }
 
 int main(int argc, char **argv) {
@@ -23,6 +33,6 @@ int main(int argc, char **argv) {
     doubled = counted * 2;
     printf("%s %g %g %d %ld %.6f\n", argc > 1 ? argv[1] : "-", four.a, four.d, counted, doubled, sin(1.0));
     for (int at = 0; at < 6; at++) printf("%d ", values[at]);
-    puts("");
+    printf("%lu\n", atomics());
     return 7;
 }

@@ -1,6 +1,12 @@
 // A version of the function that is replaced.
 #include <stdint.h>
 
+#ifdef __aarch64__
+#define PAUSE "yield"
+#else
+#define PAUSE "pause"
+#endif
+
 #ifndef VERSION
 #define VERSION 0
 #endif
@@ -17,7 +23,7 @@ static volatile int32_t is_open, is_inside;
 // The same, and does not return before another call opens the gate.
 int32_t version_at_gate(void) {
   is_inside = 1;
-  while (!is_open) __asm__ volatile("pause");
+  while (!is_open) __asm__ volatile(PAUSE);
   return version();
 }
 

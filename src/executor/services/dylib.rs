@@ -29,6 +29,7 @@ use crate::executor::process::program::{self, signal_actions};
 use crate::executor::tls::{library, thread};
 use crate::limits::LOW_ADDRESS_END;
 use crate::sps::Expected;
+use crate::sys::processor;
 
 /// The handle of the whole process.
 const PROCESS: ExecutorAddr = ExecutorAddr::new(1);
@@ -232,7 +233,8 @@ fn open(path: &str, gate: Option<u64>) -> Result<ExecutorAddr> {
 
 fn look_up(name: &str, required: bool) -> Option<ExecutorAddr> {
     let (stem, version) = without_version(name);
-    let mut own = own_symbols().into_iter().chain(static_symbols());
+    let helpers = processor::helpers();
+    let mut own = own_symbols().into_iter().chain(static_symbols()).chain(helpers);
     if let Some((_, address)) = own.find(|(own, _)| *own == stem) {
         return Some(ExecutorAddr::new(address as u64));
     }

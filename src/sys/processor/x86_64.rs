@@ -1,5 +1,7 @@
 //! x86-64: instruction caches see every store.
 
+use std::ffi::c_void;
+
 use crate::addr::AddrRange;
 
 /// The calling thread's thread pointer, the base of its thread-locals.
@@ -25,3 +27,8 @@ pub(crate) fn publishes_code() -> bool {
 
 /// There is nothing to do.
 pub(crate) fn publish_code(_: AddrRange) {}
+
+/// The functions that compilers call, which a static linker adds to each program: none.
+pub(crate) fn helpers() -> [(&'static str, *const c_void); 0] {
+    []
+}

@@ -16,6 +16,19 @@ const fn bytes<const COUNT: usize, const BYTES: usize>(code: [u32; COUNT]) -> [u
 /// Returns the first 8 bytes of its argument: `ldr x0, [x0]; mov x1, #8; ret`.
 pub const NULL_CALL: &[u8] = &bytes::<3, 12>([0xf940_0000, 0xd280_0101, 0xd65f_03c0]);
 
+/// Jumps to itself for ever: `b .`.
+pub const SPIN: &[u8] = &bytes::<1, 4>([0x1400_0000]);
+
+/// Jumps to the function whose address the host sets at [`JUMP_TARGET`]: `b target`.
+pub const JUMP: &[u8] = SPIN;
+/// Where in [`JUMP`] the target is.
+pub const JUMP_TARGET: u64 = 0;
+
+/// Calls the two functions that the host sets at [`CALLS_TARGETS`], for links that never run it: `bl first; bl second; ret`.
+pub const CALLS: &[u8] = &bytes::<3, 12>([0x9400_0000, 0x9400_0000, 0xd65f_03c0]);
+/// Where in [`CALLS`] the targets are.
+pub const CALLS_TARGETS: [u64; 2] = [0, 4];
+
 /// `long same(long)`: `ret`.
 pub const SAME: &[u8] = &bytes::<1, 4>([0xd65f_03c0]);
 

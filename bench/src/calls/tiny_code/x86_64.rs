@@ -4,6 +4,19 @@
 /// Returns the first 8 bytes of its argument: `mov rax, [rdi]; mov edx, 8; ret`.
 pub const NULL_CALL: &[u8] = &[0x48, 0x8b, 0x07, 0xba, 8, 0, 0, 0, 0xc3];
 
+/// Jumps to itself for ever: `spin: jmp spin`.
+pub const SPIN: &[u8] = &[0xeb, 0xfe];
+
+/// Jumps to the function whose address the host sets at [`JUMP_TARGET`]: `jmp target`.
+pub const JUMP: &[u8] = &[0xe9, 0, 0, 0, 0];
+/// Where in [`JUMP`] the target is.
+pub const JUMP_TARGET: u64 = 1;
+
+/// Calls the two functions that the host sets at [`CALLS_TARGETS`], for links that never run it: `call first; call second; ret`.
+pub const CALLS: &[u8] = &[0xe8, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3];
+/// Where in [`CALLS`] the targets are.
+pub const CALLS_TARGETS: [u64; 2] = [1, 6];
+
 /// `long same(long)`: `mov rax, rdi; ret`.
 pub const SAME: &[u8] = &[0x48, 0x89, 0xf8, 0xc3];
 
