@@ -128,7 +128,12 @@ pub(crate) fn pin_process(pid: u32, cpus: &[usize]) -> Result<()> {
         let name = task?.file_name();
         let id = name.to_str().and_then(|id| id.parse().ok());
         let id = id.ok_or_else(|| format!("{tasks} lists {name:?}, not a thread id"))?;
-        pin_to(Pid::from_raw(id), cpus)?;
+        if let Err(error) = pin_to(Pid::from_raw(id), cpus)
+            && fs::exists(format!("{tasks}/{id}")).unwrap_or(true)
+        {
+            return Err(error);
+        }
+        // A thread that has ended meanwhile needs no CPU.
     }
     Ok(())
 }
