@@ -10,6 +10,10 @@ use crate::sync::{AtomicU64, Ordering};
 /// The unit of the high half of `depth`.
 const OUTSIDE: u64 = 1 << 32;
 
+/// How many counters there are.
+#[cfg(not(model))]
+pub(super) const COUNTERS: usize = 7;
+
 /// The number of a call that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallNumber {
@@ -50,6 +54,24 @@ impl Counters {
     /// The lane, and the number of the newest call that this side has made.
     pub(super) fn call_number(&self) -> CallNumber {
         CallNumber { lane: self.0.lane.load(Ordering::Relaxed), call: self.round_trips() }
+    }
+
+    /// All counters, for [`Counters::go_on_from`].
+    #[cfg(not(model))]
+    pub(super) fn all(&self) -> [u64; COUNTERS] {
+        let Words { lane, calls, round_trips, received, running, outermost, depth } = &*self.0;
+        [lane, calls, round_trips, received, running, outermost, depth]
+            .map(|counter| counter.load(Ordering::Relaxed))
+    }
+
+    /// Goes on from counts that this side had before it lost its memory of them.
+    #[cfg(not(model))]
+    pub(super) fn go_on_from(&self, counts: [u64; COUNTERS]) {
+        let Words { lane, calls, round_trips, received, running, outermost, depth } = &*self.0;
+        let counters = [lane, calls, round_trips, received, running, outermost, depth];
+        counters.into_iter().zip(counts).for_each(|(counter, count)| {
+            counter.store(count, Ordering::Relaxed);
+        });
     }
 
     /// Calls made so far, posted ones included; the last one has this number. 0 is never used.

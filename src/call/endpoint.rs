@@ -4,11 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(not(model))]
+use super::counters::COUNTERS;
 use super::counters::{CallNumber, Counters};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::{CALL_DEPTH_MAX, ERROR_BYTES_MAX};
 use crate::sps::{self, Status};
+#[cfg(not(model))]
+use crate::transport::PROGRESS_WORDS;
 use crate::transport::{Incoming, Lane, Payload, Transport};
 use crate::wire::Kind;
 
@@ -146,8 +150,44 @@ pub(crate) struct Endpoint<T> {
     pub(super) spare: Cell<Vec<u8>>,
 }
 
+/// Words that say how far one side has come.
+#[cfg(not(model))]
+const PROGRESS: usize = 16;
+/// How far one side has come.
+#[cfg(not(model))]
+pub(crate) type Progress = [u64; PROGRESS];
+
 /// One end of a lane between two processes.
 pub(crate) type LaneEnd = Endpoint<Lane>;
+
+#[cfg(not(model))]
+impl LaneEnd {
+    /// How far this side has come, for [`LaneEnd::go_on_from`]. Call it in a call that has come and is nested in no other.
+    ///
+    /// # Errors
+    ///
+    /// When that is not so.
+    pub(crate) fn progress(&self) -> Result<Progress> {
+        let lane = self.transport.try_borrow().map_err(|_| interrupted())?.progress();
+        if self.counters.depth() != 1 {
+            return Err(Error::invalid("a call is under way on the lane"));
+        }
+        let (mut progress, counts) = ([0; PROGRESS], self.counters.all());
+        progress[..lane.len()].copy_from_slice(&lane);
+        progress[lane.len()..lane.len() + COUNTERS].copy_from_slice(&counts);
+        Ok(progress)
+    }
+
+    /// Goes on from where this side had come before it lost its memory of it.
+    pub(crate) fn go_on_from(&self, progress: &Progress) {
+        let (mut lane, mut counts) = ([0; PROGRESS_WORDS], [0; COUNTERS]);
+        let (front, back) = progress.split_at(lane.len());
+        lane.copy_from_slice(front);
+        counts.copy_from_slice(&back[..COUNTERS]);
+        self.transport.borrow_mut().go_on_from(lane);
+        self.counters.go_on_from(counts);
+    }
+}
 
 impl<T: Transport> Endpoint<T> {
     pub(crate) fn new(transport: T) -> Self {

@@ -273,6 +273,45 @@ impl Lanes {
         outcome
     }
 
+    /// Runs `work` with the only lane, on which nothing is under way.
+    ///
+    /// # Errors
+    ///
+    /// When there are other lanes, or another thread has this one. Those of `work`.
+    #[cfg(not(model))]
+    pub(crate) fn with_only<R>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&LaneEnd) -> Result<R>,
+    ) -> Result<R> {
+        self.origin.check()?;
+        let mut open = self.open.lock();
+        open.forget_gone();
+        let is_only = open.lanes.len() == 1;
+        drop(open);
+        let own = self.let_go_idle().map(|(place, end)| (Some(place), end));
+        let taken = own.or_else(|| Some((None, self.idle.lock().pop()?)));
+        let Some((place, end)) = taken else {
+            return Err(Error::invalid("a call is under way, or another thread has the lane"));
+        };
+        let outcome = if is_only {
+            work(&end)
+        } else {
+            Err(Error::invalid("several threads have called, and the executor has one for each"))
+        };
+        if outcome.is_err() && end.is_over() {
+            return outcome;
+        }
+        let Some(place) = place else {
+            self.give_back(end);
+            return outcome;
+        };
+        let end = Rc::new(end);
+        if !self.hold_at(place, &end) {
+            self.pass_on(end);
+        }
+        outcome
+    }
+
     /// Waits for the answer of a call that timed out, and serves calls that come meanwhile. Then the lane is idle.
     pub(crate) fn finish(&self, end: LaneEnd, handler: &impl Handler<Lane>) {
         let finished = end.finish(handler, Deadline::SESSION_END);

@@ -9,12 +9,13 @@
 //! | `interrupt` | the end of one call, while its process runs on |
 //! | `tls` | thread-locals of linked code, and threads |
 //! | `context` | the state that belongs to one controller, and the way from linked code to it |
+//! | `reset` | the first state of a copy, to which it is put back |
 //! | `services` | the functions of the contract that need a session; all names under which functions are offered |
 //! | `remote` | the ways from a host's session to a controller: over a stream, over a lane |
 //! | `session` | the ways to serve a controller: over lanes, over a connection, in a host's loop or session, in its own process |
 //!
-//! A folder imports only from those above it. Only `entry`, `memory`, `process`, `interrupt` and `tls` contain
-//! unsafe code.
+//! A folder imports only from those above it. Only `entry`, `memory`, `process`, `interrupt`, `tls` and `reset`
+//! contain unsafe code.
 //!
 //! Functions that a host or linked code offers take and return bytes ([`WrapperFunctionBuffer`]). There are two
 //! conventions:
@@ -39,6 +40,7 @@ mod log;
 mod memory;
 mod process;
 pub(crate) mod remote;
+mod reset;
 mod services;
 mod session;
 mod tls;

@@ -106,6 +106,12 @@ impl<B: Backing> Consumer<B> {
         self
     }
 
+    /// Goes on from a position that this side had before it lost its memory of it. No record grows.
+    #[cfg(not(model))]
+    pub(crate) fn go_on_from(&mut self, position: u64) {
+        self.position = position;
+    }
+
     /// Where the next record is expected; all before it were popped.
     pub(crate) fn position(&self) -> u64 {
         self.position

@@ -45,6 +45,18 @@ impl<B: Backing> Producer<B> {
         Self { cells, shape, position, consumed: position, stale_until, open_bytes: 0 }
     }
 
+    /// The positions that this side knows, for [`Producer::go_on_from`].
+    #[cfg(not(model))]
+    pub(crate) fn positions(&self) -> [u64; 3] {
+        [self.position, self.consumed, self.stale_until]
+    }
+
+    /// Goes on from positions that this side had before it lost its memory of them. No record grows.
+    #[cfg(not(model))]
+    pub(crate) fn go_on_from(&mut self, positions: [u64; 3]) {
+        [self.position, self.consumed, self.stale_until] = positions;
+    }
+
     /// Where the next record goes; all before it are published.
     pub(crate) fn position(&self) -> u64 {
         self.position

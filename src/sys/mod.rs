@@ -16,6 +16,8 @@ pub(crate) mod cpu;
 #[cfg(not(model))]
 pub(crate) mod environment;
 #[cfg(not(model))]
+pub(crate) mod first_state;
+#[cfg(not(model))]
 pub(crate) mod futex;
 #[cfg(model)]
 #[path = "futex_model.rs"]

@@ -48,6 +48,8 @@ pub(crate) use connection::token::{Candidate, Judged, Token};
 #[cfg(not(model))]
 pub(crate) use connection::vetted_peer::VettedPeer;
 pub(crate) use lane::Lane;
+#[cfg(not(model))]
+pub(crate) use lane::PROGRESS_WORDS;
 pub(crate) use message::{Incoming, Payload};
 pub(crate) use side::Side;
 #[cfg(not(model))]

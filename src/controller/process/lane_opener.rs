@@ -56,6 +56,8 @@ pub(crate) struct LaneOpener {
     numbered: Mutex<Numbered>,
     /// Locked until a message that was received is noted. The supervisor and a thread that looks for last words both receive.
     hears: Mutex<()>,
+    /// Locked while a message is sent, and while none may be.
+    sends: Mutex<()>,
     /// The process that ends what the executor leaves; `None` inside for an executor that is not to be asked for one.
     sweeper: OnceLock<Option<Awaiter>>,
 }
@@ -96,6 +98,7 @@ impl LaneOpener {
             features: OnceLock::new(),
             numbered: Mutex::default(),
             hears: Mutex::default(),
+            sends: Mutex::default(),
             sweeper: OnceLock::from(None),
         }
     }
@@ -425,9 +428,16 @@ impl LaneOpener {
     ) -> Result<()> {
         self.lanes.origin().check()?;
         self.check(message)?;
+        let _sends = self.sends.lock();
         control::send(self.socket()?, message, files, deadline)?;
         self.ring();
         Ok(())
+    }
+
+    /// Runs `work`, during which no message is sent: other threads wait with theirs.
+    pub(crate) fn while_silent<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _sends = self.sends.lock();
+        work()
     }
 
     /// Makes the executor read the socket.

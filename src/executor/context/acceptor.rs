@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::executor::interrupt::Requests;
 use crate::executor::process::descriptors;
 use crate::shm::Segment;
-use crate::sync::{Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 use crate::sys::futex;
 use crate::sys::io::socket;
 use crate::transport::{Lane, Side, control};
@@ -37,6 +37,8 @@ pub(crate) struct Acceptor {
     pub(crate) changed: Condvar,
     /// The calls that are to be interrupted.
     pub(crate) interrupts: Requests,
+    /// Not 0 when the acceptor's thread wakes for the controller and for calls that are to be interrupted, and for nothing else.
+    sleeps_soundly: AtomicU64,
 }
 
 /// Requests to the acceptor's thread, and what it has received for other threads.
@@ -87,7 +89,18 @@ pub(crate) enum Kind {
 impl Acceptor {
     pub(crate) fn new(first: Arc<Segment>, controller: Features) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        Self { first, controller, state, changed, interrupts: Requests::default() }
+        let (interrupts, sleeps_soundly) = (Requests::default(), AtomicU64::new(0));
+        Self { first, controller, state, changed, interrupts, sleeps_soundly }
+    }
+
+    /// From now on the acceptor's thread wakes for the controller and for calls that are to be interrupted, and for nothing else.
+    pub(crate) fn sleep_soundly(&self) {
+        self.sleeps_soundly.store(1, Ordering::Relaxed);
+        self.ring();
+    }
+
+    pub(crate) fn sleeps_soundly(&self) -> bool {
+        self.sleeps_soundly.load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn queue_work(&self, number: u64, kind: Result<Kind>) {

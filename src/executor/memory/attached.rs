@@ -46,6 +46,11 @@ impl Attached {
         }
     }
 
+    /// How many regions there are.
+    pub(crate) fn count(&self) -> usize {
+        self.maps.lock().len()
+    }
+
     /// Unmaps what the controller calls `wanted`.
     ///
     /// # Errors

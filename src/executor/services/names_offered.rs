@@ -4,11 +4,12 @@ use super::{lazy, memory, new_code};
 use crate::ExecutorAddr;
 use crate::call::OTHER_NAMES;
 use crate::call::contract::{
-    DebuggerDeregister, DebuggerRegister, DylibFind, DylibLookup, FramesDeregister, FramesRegister,
-    IndirectResolve, LazyPrepare, NamesDeregister, NamesPrecede, NamesRegister, NamesYield,
-    ProcessExit, ProcessInfo, ProfileMark, ProgramAnnounce, ProgramDeregister, ProgramInitialize,
-    ProgramMain, ProgramRegister, ProgramRun, ProgramStart, SESSION_INSTANCE, StackExecutable,
-    ThreadBlockDeregister, ThreadBlockRegister, ThreadInitialize, ThreadLookup,
+    CopyKeep, CopyReset, DebuggerDeregister, DebuggerRegister, DylibFind, DylibLookup,
+    FramesDeregister, FramesRegister, IndirectResolve, LazyPrepare, NamesDeregister, NamesPrecede,
+    NamesRegister, NamesYield, ProcessExit, ProcessInfo, ProfileMark, ProgramAnnounce,
+    ProgramDeregister, ProgramInitialize, ProgramMain, ProgramRegister, ProgramRun, ProgramStart,
+    SESSION_INSTANCE, StackExecutable, ThreadBlockDeregister, ThreadBlockRegister,
+    ThreadInitialize, ThreadLookup,
 };
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
@@ -48,6 +49,8 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
         offer::<ProgramStart>(),
         offer::<ProcessExit>(),
         offer::<LazyPrepare>(),
+        offer::<CopyKeep>(),
+        offer::<CopyReset>(),
     ];
     symbols.extend(typed::functions());
     symbols.push(lazy::resolver());

@@ -140,6 +140,8 @@ impl Acceptor {
                 Err(error) => return End::Broken(error.during("the control socket")),
             }
             let seen = Seen { word: doorbell, value, is_private: false };
+            // A copy that is reset finds this thread asleep.
+            let looks = looks && !self.sleeps_soundly();
             let deadline = if looks { Deadline::after(tied::LOOK) } else { Deadline::SESSION_END };
             futex::wait(&[seen], next_look.map_or(deadline, |next| deadline.or_after(next)));
         }

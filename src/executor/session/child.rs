@@ -32,6 +32,7 @@ use crate::sys::asymmetric_fence;
 use crate::sys::confine::apply::{confine, confine_copy};
 use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
 use crate::sys::confine::enforced::Enforced;
+use crate::sys::first_state;
 use crate::sys::futex;
 use crate::sys::io::socket;
 use crate::sys::process::child::Child;
@@ -425,6 +426,7 @@ fn serve_lanes(
         return acceptor.take_zygote().map(Some);
     }
     let failures = session.end();
+    first_state::end();
     if !acceptor.is_closed() {
         ended.inspect_err(|error| acceptor.send_last_words(error))?;
     }

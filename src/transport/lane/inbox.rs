@@ -28,6 +28,18 @@ impl Inbox {
         Self { inbound, parts: Vec::new(), messages: Kept::new(), bytes: 0 }
     }
 
+    /// Where the next record is expected.
+    #[cfg(not(model))]
+    pub(super) fn position(&self) -> u64 {
+        self.inbound.position()
+    }
+
+    /// Goes on from a position that this side had before it lost its memory of it.
+    #[cfg(not(model))]
+    pub(super) fn go_on_from(&mut self, position: u64) {
+        self.inbound.go_on_from(position);
+    }
+
     /// True when no message is due.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {

@@ -61,6 +61,10 @@ const LINE_BYTES: usize = LINE_WORDS * 8;
 /// Turns ([`cpu::spin`]) that this side waits longer when the peer will run new code, which the peer has to fetch.
 const TURNS_FRESH: usize = 40;
 
+/// Words that say how far one side of a lane has come.
+#[cfg(not(model))]
+pub(crate) const PROGRESS_WORDS: usize = 7;
+
 /// One end of a lane. Owned by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct Lane {
@@ -170,6 +174,22 @@ impl Lane {
     /// What ends this side's waits from another thread without telling the peer.
     pub(crate) fn end(&self) -> &End {
         self.lifeline.end()
+    }
+
+    /// How far this side has come, for [`Lane::go_on_from`].
+    #[cfg(not(model))]
+    pub(crate) fn progress(&self) -> [u64; PROGRESS_WORDS] {
+        let [position, consumed, stale, told] = self.outbox.positions();
+        [self.word, self.hop, position, consumed, stale, told, self.inbox.position()]
+    }
+
+    /// Goes on from where this side had come before it lost its memory of it. No message is kept, and no record is half read.
+    #[cfg(not(model))]
+    pub(crate) fn go_on_from(&mut self, progress: [u64; PROGRESS_WORDS]) {
+        let [word, hop, position, consumed, stale, told, inbound] = progress;
+        (self.word, self.hop) = (word, hop);
+        self.outbox.go_on_from([position, consumed, stale, told]);
+        self.inbox.go_on_from(inbound);
     }
 
     /// What other threads wait with until posted calls of this lane have run.

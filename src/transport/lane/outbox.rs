@@ -19,6 +19,21 @@ impl Outbox {
         Self { outbound: Producer::new(outbound, RING_LINES, start), told: start }
     }
 
+    /// The positions that this side knows, for [`Outbox::go_on_from`].
+    #[cfg(not(model))]
+    pub(super) fn positions(&self) -> [u64; 4] {
+        let [position, consumed, stale] = self.outbound.positions();
+        [position, consumed, stale, self.told]
+    }
+
+    /// Goes on from positions that this side had before it lost its memory of them.
+    #[cfg(not(model))]
+    pub(super) fn go_on_from(&mut self, positions: [u64; 4]) {
+        let [position, consumed, stale, told] = positions;
+        self.outbound.go_on_from([position, consumed, stale]);
+        self.told = told;
+    }
+
     /// True when the ring has records of which the peer was not told.
     #[inline(always)]
     pub(super) fn is_untold(&self) -> bool {

@@ -16,6 +16,8 @@ use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
 use crate::testkit::process::until;
 
+mod reset;
+
 type Count = extern "C" fn() -> i64;
 
 fn object(name: &str) -> ObjectFile {

@@ -1,0 +1,200 @@
+//! The book: memory outside of the state, with what is known of the first state, and a stack.
+
+use std::ptr;
+
+use super::refusal::{Refusal, Why};
+use super::{Carried, context};
+use crate::error::{Error, Result};
+
+/// The bytes of the stack.
+const STACK_BYTES: usize = 512 << 10;
+
+/// Mappings, and ranges of pages.
+const RANGES_MAX: usize = 1 << 15;
+const DESCRIPTORS_MAX: usize = 4096;
+const THREADS_MAX: usize = 16;
+/// Bytes of text, and of memory that is compared.
+pub(super) const TEXT_BYTES: usize = 64 << 10;
+
+/// Which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    First,
+    Now,
+}
+
+/// A list with room for `N`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct List<T, const N: usize> {
+    len: usize,
+    items: [T; N],
+}
+
+impl<T: Copy, const N: usize> List<T, N> {
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    pub(super) fn all(&self) -> &[T] {
+        &self.items[..self.len.min(N)]
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [T] {
+        &mut self.items[..self.len.min(N)]
+    }
+
+    pub(super) fn push(&mut self, item: T) -> std::result::Result<(), Refusal> {
+        let place = self.items.get_mut(self.len);
+        *place.ok_or(Refusal::new(Why::Full, N as u64))? = item;
+        self.len += 1;
+        Ok(())
+    }
+}
+
+/// A range of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Range {
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+/// Ranges in order.
+pub(super) type Ranges = List<Range, RANGES_MAX>;
+
+/// A mapping. Zero is a valid one, as of all types here.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Mapping {
+    pub(super) range: Range,
+    /// The bits `READ`, `WRITE` and so on of `mappings`.
+    pub(super) bits: u64,
+    pub(super) offset: u64,
+    pub(super) device: u64,
+    pub(super) inode: u64,
+}
+
+/// A thread that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Thread {
+    pub(super) number: u64,
+    /// The system call with its arguments, the stack pointer, and the program counter.
+    pub(super) wait: [u64; 9],
+}
+
+/// An open descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct Descriptor {
+    pub(super) number: i32,
+    pub(super) flags: i32,
+    pub(super) status: i32,
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    /// The offset; less than 0 if it has none.
+    pub(super) offset: i64,
+}
+
+/// What is known. All zero at first.
+#[repr(C)]
+pub(super) struct Book {
+    /// The stack pointers: of the call of `keep`, and of the call that runs.
+    pub(super) first_stack: u64,
+    pub(super) now_stack: u64,
+    pub(super) carried: Carried,
+    pub(super) refusal: Refusal,
+    pub(super) compares: u64,
+    /// Not 0 if another thread may have run since.
+    pub(super) has_moved: u64,
+    /// How often the process was put back.
+    pub(super) resets: u64,
+    /// The number of the image's process.
+    pub(super) image: i32,
+    /// The descriptors by which the kernel notes writes, and says which.
+    pub(super) notes: i32,
+    pub(super) pagemap: i32,
+    pub(super) umask: u32,
+    pub(super) mask: u64,
+    pub(super) alternate: [u64; 3],
+    pub(super) actions: [[u64; 4]; 65],
+    pub(super) first_break: u64,
+    /// Heap that the program has given back.
+    pub(super) regrown: Range,
+    pub(super) threads: List<Thread, THREADS_MAX>,
+    pub(super) descriptors: List<Descriptor, DESCRIPTORS_MAX>,
+    pub(super) folder: [u8; 4096],
+    pub(super) first: List<Mapping, RANGES_MAX>,
+    pub(super) now: List<Mapping, RANGES_MAX>,
+    /// The pages that had contents of their own, and those that have them now.
+    pub(super) first_own: Ranges,
+    pub(super) now_own: Ranges,
+    /// The pages that are put back.
+    pub(super) written: Ranges,
+    /// What is unmapped.
+    pub(super) added: List<Mapping, RANGES_MAX>,
+    pub(super) text: [u8; TEXT_BYTES],
+    pub(super) other_text: [u8; TEXT_BYTES],
+}
+
+/// The way to the book of this process.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Handle(*mut Book);
+
+impl Book {
+    /// Maps a book.
+    pub(super) fn map() -> Result<Handle> {
+        let (prot, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+        );
+        // SAFETY: maps fresh memory anywhere.
+        let memory = unsafe { libc::mmap(ptr::null_mut(), bytes(), prot, flags, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(Error::os("mapping memory", std::io::Error::last_os_error()));
+        }
+        Ok(Handle(memory.cast()))
+    }
+
+    /// The book that was mapped at this address, if it is one.
+    pub(super) fn at(address: u64) -> Option<Handle> {
+        let address = usize::try_from(address).ok().filter(|address| *address != 0)?;
+        Some(Handle(ptr::with_exposed_provenance_mut(address)))
+    }
+
+    /// True if the mapping is of the book.
+    pub(super) fn holds(&self, range: Range) -> bool {
+        let start = ptr::from_ref(self).addr() as u64;
+        range.start < start + bytes() as u64 && start < range.end
+    }
+
+    pub(super) fn refused(&mut self, refusal: Refusal) -> u64 {
+        self.refusal = refusal;
+        context::REFUSED
+    }
+}
+
+impl Handle {
+    pub(super) fn address(self) -> u64 {
+        self.0.expose_provenance() as u64
+    }
+
+    /// The top of the stack, a multiple of 16.
+    pub(super) fn stack_top(self) -> u64 {
+        self.address() + bytes() as u64
+    }
+
+    /// Works on the book.
+    pub(super) fn edit<R>(self, edit: impl FnOnce(&mut Book) -> R) -> R {
+        // SAFETY: the memory was mapped for a book, of which zeros are a valid one. Only the main thread uses it, and no `edit` is inside
+        // of another.
+        edit(unsafe { &mut *self.0 })
+    }
+}
+
+/// The bytes of a book and its stack.
+fn bytes() -> usize {
+    (size_of::<Book>() + STACK_BYTES).next_multiple_of(4096)
+}

@@ -1,0 +1,82 @@
+//! The registers of the main thread, and the change of its stack.
+
+use super::book::Handle;
+use crate::error::{Error, Result};
+
+/// What a function on the book's stack returns.
+pub(super) const DONE: u64 = 0;
+pub(super) const BACK: u64 = 1;
+pub(super) const REFUSED: u64 = 2;
+
+/// Whether states are kept on this processor.
+pub(super) fn check() -> Result<()> {
+    if cfg!(target_arch = "x86_64") {
+        return Ok(());
+    }
+    Err(Error::invalid("a copy is reset on x86-64 only, so make a new copy"))
+}
+
+/// Runs `function` on the book's stack. Returns its result on the stack that the book's `now_stack` names then: that of this call, or of
+/// an earlier one whose stack is as it was.
+pub(super) fn on_own_stack(book: Handle, function: extern "C" fn(Handle) -> u64) -> u64 {
+    let now_stack = book.edit(|book| &raw mut book.now_stack);
+    // SAFETY: the stack is mapped, and no other code runs on it.
+    unsafe { switch(now_stack, book.stack_top(), function, book) }
+}
+
+/// Stores the registers that a function keeps on the stack, and the stack pointer in `saved`. Calls the function on the other stack, and
+/// loads the stack pointer and the registers.
+///
+/// # Safety
+///
+/// `top` is the top of a stack. When the function returns, `saved` has a stack pointer that this function has stored there, and the stack
+/// is as it was.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn switch(
+    saved: *mut u64,
+    top: u64,
+    function: extern "C" fn(Handle) -> u64,
+    book: Handle,
+) -> u64 {
+    std::arch::naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "sub rsp, 8",
+        "stmxcsr [rsp]",
+        "fnstcw [rsp + 4]",
+        "mov [rdi], rsp",
+        "mov rsp, rsi",
+        "push rdi",
+        "push rdi",
+        "mov rdi, rcx",
+        "call rdx",
+        "pop rdi",
+        "mov rsp, [rdi]",
+        "ldmxcsr [rsp]",
+        "fldcw [rsp + 4]",
+        "add rsp, 8",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// There is none for this processor, which [`check`] says.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn switch(
+    _saved: *mut u64,
+    _top: u64,
+    _function: extern "C" fn(Handle) -> u64,
+    _book: Handle,
+) -> u64 {
+    REFUSED
+}

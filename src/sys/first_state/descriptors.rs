@@ -1,0 +1,101 @@
+//! Descriptors: those that were opened are closed, and the others get their offsets and flags back.
+
+use std::mem::MaybeUninit;
+
+use super::book::{Book, Descriptor};
+use super::refusal::{Refusal, Why};
+use super::system;
+
+/// Lists the open descriptors.
+pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
+    let Book { descriptors, text, folder, .. } = book;
+    descriptors.clear();
+    system::numbers_in(c"/proc/self/fd", text, |number, own| {
+        let number = i32::try_from(number).unwrap_or(-1);
+        match state(number) {
+            Some(state) if number != own => descriptors.push(state),
+            _ => Ok(()),
+        }
+    })?;
+    let (at, bytes) = (folder.as_mut_ptr().addr(), folder.len());
+    // SAFETY: the buffer has this many bytes.
+    unsafe { system::call(libc::SYS_getcwd, [at, bytes, 0, 0, 0]) }?;
+    // SAFETY: it has no requirements.
+    let umask = unsafe { libc::umask(0o77) };
+    // SAFETY: it has no requirements.
+    unsafe { libc::umask(umask) };
+    book.umask = umask;
+    Ok(())
+}
+
+/// Looks whether those of the first state are still open.
+pub(super) fn look(book: &Book) -> Result<(), Refusal> {
+    for first in book.descriptors.all() {
+        let now = state(first.number);
+        let is_same = now.is_some_and(|now| now.device == first.device && now.inode == first.inode);
+        if !is_same {
+            let own = [book.notes, book.pagemap].contains(&first.number);
+            let why = if own { Why::OwnDescriptor } else { Why::Descriptor };
+            return Err(Refusal::new(why, u64::from(first.number.unsigned_abs())));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn put_back(book: &Book) {
+    let mut next = 0;
+    for first in book.descriptors.all() {
+        close_between(next, first.number);
+        next = first.number + 1;
+        let Some(now) = state(first.number) else { continue };
+        if now.offset != first.offset && first.offset >= 0 {
+            // SAFETY: it has no requirements.
+            unsafe { libc::lseek(first.number, first.offset, libc::SEEK_SET) };
+        }
+        if now.flags != first.flags {
+            // SAFETY: the command takes flags.
+            unsafe { libc::fcntl(first.number, libc::F_SETFD, first.flags) };
+        }
+        if now.status != first.status {
+            // SAFETY: the command takes flags.
+            unsafe { libc::fcntl(first.number, libc::F_SETFL, first.status) };
+        }
+    }
+    close_between(next, i32::MAX);
+    let (at, bytes) = (book.text.as_ptr().addr(), book.folder.len());
+    // SAFETY: the buffer has this many bytes.
+    let now = unsafe { system::call(libc::SYS_getcwd, [at, bytes, 0, 0, 0]) };
+    if now.is_ok_and(|bytes| book.text[..bytes] != book.folder[..bytes]) {
+        // SAFETY: the path is a string that the kernel has written.
+        let _ = unsafe { system::call(libc::SYS_chdir, [book.folder.as_ptr().addr(), 0, 0, 0, 0]) };
+    }
+    // SAFETY: it has no requirements.
+    unsafe { libc::umask(book.umask) };
+}
+
+/// Closes the descriptors from `first` on below `end`.
+fn close_between(first: i32, end: i32) {
+    if first < end {
+        let (first, last) = (first.cast_unsigned() as usize, (end - 1).cast_unsigned() as usize);
+        // SAFETY: no value of the first state has a descriptor that is not in its list.
+        let _ = unsafe { system::call(libc::SYS_close_range, [first, last, 0, 0, 0]) };
+    }
+}
+
+/// A descriptor as it is; `None` if it is not open.
+fn state(number: i32) -> Option<Descriptor> {
+    let mut found = MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the kernel writes a `stat`.
+    if unsafe { libc::fstat(number, found.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: it was zero, which is a value, and the kernel has written one.
+    let found = unsafe { found.assume_init() };
+    // SAFETY: the command takes nothing.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    // SAFETY: the command takes nothing.
+    let status = unsafe { libc::fcntl(number, libc::F_GETFL) };
+    // SAFETY: it has no requirements.
+    let offset = unsafe { libc::lseek(number, 0, libc::SEEK_CUR) };
+    Some(Descriptor { number, flags, status, device: found.st_dev, inode: found.st_ino, offset })
+}
