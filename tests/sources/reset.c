@@ -116,7 +116,10 @@ long start_thread(void) {
 }
 long start_child(void) {
     int child = fork();
-    if (!child) for (;;) pause();
+    if (!child) {
+        alarm(10);
+        for (;;) pause();
+    }
     return child < 0;
 }
 long end_child(void) {

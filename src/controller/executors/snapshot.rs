@@ -144,6 +144,9 @@ impl Snapshot {
     /// | signals | actions, mask, the stack for handlers; interval timers stop |
     /// | the working folder, the mask of file modes | as at first |
     ///
+    /// Offsets of files that were open in the snapshot are shared by all its copies, as after a fork. They have the value of when this copy
+    /// was made.
+    ///
     /// | not put back | |
     /// |---|---|
     /// | files | contents, lengths, locks; what was read from pipes and sockets |

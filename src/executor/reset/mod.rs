@@ -49,6 +49,11 @@ fn keep(compares: bool) -> Result<()> {
 
 /// Returns why the copy is not reset.
 fn reset() -> Result<Error> {
+    if !first_state::is_kept() {
+        return Err(Error::invalid(
+            "no first state was kept for this copy: use Snapshot::spawn_resettable",
+        ));
+    }
     let session = Instance::only()?;
     let [doorbell, slabs, regions] = now(&session)?;
     let [first_doorbell, first_slabs, first_regions] =

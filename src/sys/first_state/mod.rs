@@ -83,11 +83,16 @@ pub(crate) fn keep(compares: bool) -> Result<Moment> {
 /// or `keep` does. No value that was made since then is used any more, apart from `carried`.
 pub(crate) unsafe fn put_back(carried: Carried, has_moved: bool) -> Error {
     let Some(book) = Book::at(BOOK.load(Ordering::Relaxed)) else {
-        return Error::invalid("no first state was kept, to which this process could be put back");
+        return Error::invalid("no first state was kept");
     };
     book.edit(|book| (book.carried, book.has_moved) = (carried, u64::from(has_moved)));
     context::on_own_stack(book, put_back_here);
     book.edit(|book| book.refusal).into_error("this copy cannot be reset, so make a new one")
+}
+
+/// True when this process has kept a state.
+pub(crate) fn is_kept() -> bool {
+    BOOK.load(Ordering::Relaxed) != 0
 }
 
 /// Ends what keeps the first state, if any: this process is about to end.
