@@ -36,7 +36,7 @@ fn main() -> Result<()> {
         let first = library.in_copy(&copy)?.function::<Touch>("touch").call(())?;
         new.push(start.elapsed());
         drop(copy);
-        // The copy was idle as long as the host had the other one.
+        // Until here the copy was idle.
         touch.call(())?;
         let start = Instant::now();
         snapshot.reset(&kept)?;

@@ -77,6 +77,7 @@
 //! mappings.
 #![forbid(unsafe_code)]
 
+mod alone;
 pub mod calls;
 mod client;
 mod command;

@@ -215,8 +215,8 @@ remote! {
     /// The same for strings that a zero byte ends, without it.
     ReadStrings = "orc_rt_ci_sps_mem_read_strings": (Vec<ExecutorAddr>,) => Vec<Bytes>;
 
-    /// Has a copy keep its first state. If the argument is true, it compares its memory when it is reset; otherwise the kernel says what was
-    /// written. Returns why it does not keep the state.
+    /// Has a copy keep its first state. If the argument is true, it compares its memory when it is reset; otherwise the kernel says what
+    /// was written. Returns why it does not keep the state.
     CopyKeep = "farcall_copy_keep": (bool,) => Option<String>;
     /// Puts a copy back in the state that it keeps. Returns why it does not do that.
     CopyReset = "farcall_copy_reset": () => Option<String>;

@@ -1,6 +1,6 @@
 //! The reset of a copy: its first state, in which it has served no call of the host, and the way back there.
 //!
-//! The first state is that inside of the call [`CopyKeep`]. A reset is the call [`CopyReset`], which returns from [`CopyKeep`] once more.
+//! The first state is inside of the call [`CopyKeep`]. A reset is the call [`CopyReset`], which returns from [`CopyKeep`] once more.
 //! Only how far the lane has come is carried over, as the host knows of both calls.
 //!
 //! Memory that the host shares with the copy is not put back. So a copy that has linked code or attached a region since is not reset.
@@ -17,7 +17,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::sys::first_state::{self, Moment};
 use crate::wire::layout::DOORBELL_WORD;
 
-/// What was so in the first state: the count of the doorbell, and how much memory of the host was mapped.
+/// The numbers of [`now`] in the first state.
 static FIRST: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 
 impl Serve for CopyKeep {
@@ -71,11 +71,11 @@ fn reset() -> Result<Error> {
     // The acceptor's thread wakes when the doorbell has rung, and all others that this one wakes.
     let has_moved = doorbell != first_doorbell;
     // SAFETY: the controller sends no message meanwhile, and the acceptor's thread sleeps without a time since `sleep_soundly`. The standby
-    // thread wakes for the acceptor's. The only values of after `keep` that count are those of the lane, which are carried over.
+    // thread wakes for the acceptor's. Of the values of after `keep` only the progress of the lane counts, which is carried over.
     Ok(unsafe { first_state::put_back(progress, has_moved) })
 }
 
-/// The count of the doorbell, the number of slabs, and that of regions.
+/// The counts of the doorbell, of slabs and of regions.
 fn now(session: &Instance) -> Result<[u64; 3]> {
     let doorbell = session.acceptor()?.first.words()[DOORBELL_WORD].load(Ordering::Acquire);
     Ok([doorbell, session.memory.slabs().len() as u64, session.attached.count() as u64])

@@ -2,9 +2,14 @@
 
 use std::ptr;
 
+use super::Carried;
 use super::refusal::{Refusal, Why};
-use super::{Carried, context};
 use crate::error::{Error, Result};
+
+/// The results of a function that runs on the book's stack.
+pub(super) const DONE: u64 = 0;
+pub(super) const BACK: u64 = 1;
+pub(super) const REFUSED: u64 = 2;
 
 /// The bytes of the stack.
 const STACK_BYTES: usize = 512 << 10;
@@ -97,7 +102,7 @@ pub(super) struct Descriptor {
     pub(super) offset: i64,
 }
 
-/// What is known. All zero at first.
+/// The content of a book. All zero at first.
 #[repr(C)]
 pub(super) struct Book {
     /// The stack pointers: of the call of `keep`, and of the call that runs.
@@ -132,7 +137,7 @@ pub(super) struct Book {
     pub(super) now_own: Ranges,
     /// The pages that are put back.
     pub(super) written: Ranges,
-    /// What is unmapped.
+    /// The mappings that go.
     pub(super) added: List<Mapping, RANGES_MAX>,
     pub(super) text: [u8; TEXT_BYTES],
     pub(super) other_text: [u8; TEXT_BYTES],
@@ -172,7 +177,7 @@ impl Book {
 
     pub(super) fn refused(&mut self, refusal: Refusal) -> u64 {
         self.refusal = refusal;
-        context::REFUSED
+        REFUSED
     }
 }
 

@@ -3,11 +3,6 @@
 use super::book::Handle;
 use crate::error::{Error, Result};
 
-/// What a function on the book's stack returns.
-pub(super) const DONE: u64 = 0;
-pub(super) const BACK: u64 = 1;
-pub(super) const REFUSED: u64 = 2;
-
 /// Whether states are kept on this processor.
 pub(super) fn check() -> Result<()> {
     if cfg!(target_arch = "x86_64") {
@@ -16,8 +11,8 @@ pub(super) fn check() -> Result<()> {
     Err(Error::invalid("a copy is reset on x86-64 only, so make a new copy"))
 }
 
-/// Runs `function` on the book's stack. Returns its result on the stack that the book's `now_stack` names then: that of this call, or of
-/// an earlier one whose stack is as it was.
+/// Runs `function` on the book's stack. Returns its result on the stack that the book's `now_stack` names then. That is the stack of this
+/// call, or of an earlier one whose stack has the same contents again.
 pub(super) fn on_own_stack(book: Handle, function: extern "C" fn(Handle) -> u64) -> u64 {
     let now_stack = book.edit(|book| &raw mut book.now_stack);
     // SAFETY: the stack is mapped, and no other code runs on it.
@@ -30,7 +25,7 @@ pub(super) fn on_own_stack(book: Handle, function: extern "C" fn(Handle) -> u64)
 /// # Safety
 ///
 /// `top` is the top of a stack. When the function returns, `saved` has a stack pointer that this function has stored there, and the stack
-/// is as it was.
+/// has the contents of then.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn switch(
@@ -78,5 +73,5 @@ unsafe fn switch(
     _function: extern "C" fn(Handle) -> u64,
     _book: Handle,
 ) -> u64 {
-    REFUSED
+    super::book::REFUSED
 }

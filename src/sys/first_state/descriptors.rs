@@ -28,8 +28,8 @@ pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Looks whether those of the first state are still open.
-pub(super) fn look(book: &Book) -> Result<(), Refusal> {
+/// Looks whether the descriptors of the first state are still open.
+pub(super) fn check(book: &Book) -> Result<(), Refusal> {
     for first in book.descriptors.all() {
         let now = state(first.number);
         let is_same = now.is_some_and(|now| now.device == first.device && now.inode == first.inode);
@@ -82,7 +82,7 @@ fn close_between(first: i32, end: i32) {
     }
 }
 
-/// A descriptor as it is; `None` if it is not open.
+/// The present state of a descriptor; `None` if it is not open.
 fn state(number: i32) -> Option<Descriptor> {
     let mut found = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel writes a `stat`.

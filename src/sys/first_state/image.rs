@@ -1,4 +1,4 @@
-//! The image: a child that never runs, whose memory is that of the first state.
+//! The image: a child that never runs, and so has the memory of the first state.
 
 use super::book::{Book, Range};
 use super::refusal::{Refusal, Why};
@@ -17,7 +17,7 @@ pub(super) fn fork(book: &mut Book) -> Result<(), Refusal> {
         stay(parent)
     }
     book.image = i32::try_from(child).map_err(|_| Refusal::new(Why::Image, 0))?;
-    look(book)
+    check(book)
 }
 
 /// Stays in the child until its parent ends.
@@ -45,7 +45,7 @@ pub(super) fn end(image: i32) {
 }
 
 /// Looks whether the image is there, and may be read.
-pub(super) fn look(book: &Book) -> Result<(), Refusal> {
+pub(super) fn check(book: &Book) -> Result<(), Refusal> {
     let mut word = 0_u64;
     let here = Range { start: (&raw const *book).addr() as u64, end: 0 };
     let (local, remote) = ((&raw mut word).addr() as u64, here.start);

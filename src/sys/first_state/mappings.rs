@@ -10,11 +10,11 @@ const EXECUTE: u64 = 4;
 const SHARED: u64 = 8;
 const HEAP: u64 = 16;
 const STACK: u64 = 32;
-/// A mapping of the kernel's, such as that of its clock.
+/// A mapping of the kernel's, such as its clock.
 const KERNEL: u64 = 64;
 /// The kernel notes the writes to it.
 pub(super) const NOTED: u64 = 128;
-/// What has to be as it was.
+/// The bits that a mapping keeps.
 const STAYS: u64 = READ | WRITE | EXECUTE | SHARED;
 
 impl Mapping {
@@ -85,7 +85,7 @@ fn mapping(mut line: &[u8]) -> Mapping {
 }
 
 /// Lists what was mapped since the first state.
-pub(super) fn look(book: &mut Book) -> Result<(), Refusal> {
+pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
     grow_heap(book);
     read(book, When::Now)?;
     let Book { first, now, added, .. } = book;
@@ -152,7 +152,7 @@ fn grow_heap(book: &mut Book) {
 /// Unmaps what was mapped.
 pub(super) fn put_back(book: &Book) {
     for Mapping { range, bits, .. } in book.added.all() {
-        let (start, bytes) = (range.start as usize, (range.end - range.start) as usize);
+        let (start, bytes) = (system::size(range.start), system::size(range.end - range.start));
         if bits & STACK != 0 {
             let dont_need = libc::MADV_DONTNEED.cast_unsigned() as usize;
             // SAFETY: the main thread's stack did not reach so far in the first state.

@@ -3,7 +3,7 @@
 //! | step | by | action |
 //! |---|---|---|
 //! | 1 | [`keep`] | lists mappings, descriptors, signal actions and threads in a [book](book::Book) that lies outside of the state |
-//! | 2 | the same | forks the [image](image): a child that never runs, and so has all memory as it is now |
+//! | 2 | the same | forks the [image](image): a child that never runs, and so keeps all memory |
 //! | 3 | the same | has the kernel note which pages are written from now on |
 //! | 4 | [`put_back`] | looks whether all can be put back, and refuses otherwise; nothing has changed then |
 //! | 5 | the same | unmaps and closes what is new, and copies the pages that were written from the image |
@@ -39,7 +39,7 @@ pub(crate) type Carried = [u64; CARRIED_WORDS];
 /// The address of the book of this process; 0 before there is one.
 static BOOK: AtomicU64 = AtomicU64::new(0);
 
-/// What [`keep`] has returned from.
+/// The moment at which [`keep`] returns.
 #[derive(Debug)]
 pub(crate) enum Moment {
     /// The first state is kept.
@@ -55,7 +55,7 @@ pub(crate) enum Moment {
 ///
 /// # Errors
 ///
-/// What the kernel refuses, or why the state cannot be kept. A child of this process may be left, which runs nothing.
+/// When the kernel refuses, or the state cannot be kept. A child of this process may be left, which runs nothing.
 pub(crate) fn keep(compares: bool) -> Result<Moment> {
     if BOOK.load(Ordering::Relaxed) != 0 {
         return Err(Error::invalid("the first state of this process is kept already"));
@@ -64,14 +64,14 @@ pub(crate) fn keep(compares: bool) -> Result<Moment> {
     BOOK.store(book.address(), Ordering::Relaxed);
     book.edit(|book| book.compares = u64::from(compares));
     match context::on_own_stack(book, keep_here) {
-        context::DONE => Ok(Moment::Kept),
-        context::BACK => Ok(Moment::Back(book.edit(|book| book.carried))),
+        book::DONE => Ok(Moment::Kept),
+        book::BACK => Ok(Moment::Back(book.edit(|book| book.carried))),
         _ => Err(book.edit(|book| book.refusal).into_error("keeping the first state")),
     }
 }
 
-/// Puts the process back in the state that was [kept](keep), and does not return then: `keep` does. `carried` is what it returns. If another thread
-/// may have run since, it `has_moved`: the kernel is asked where it waits.
+/// Puts the process back in the state that was [kept](keep), and does not return then: `keep` does. It returns `carried`. If another
+/// thread may have run since, it `has_moved`: the kernel is asked where it waits.
 ///
 /// # Errors
 ///
@@ -109,7 +109,7 @@ extern "C" fn keep_here(book: book::Handle) -> u64 {
         book.mask = mask;
         signals::set_mask(mask);
         match kept {
-            Ok(()) => context::DONE,
+            Ok(()) => book::DONE,
             Err(refusal) => book.refused(refusal),
         }
     })
@@ -131,7 +131,7 @@ fn try_keep(book: &mut Book) -> std::result::Result<(), Refusal> {
 extern "C" fn put_back_here(book: book::Handle) -> u64 {
     book.edit(|book| {
         let mask = signals::block();
-        if let Err(refusal) = look(book) {
+        if let Err(refusal) = check(book) {
             signals::set_mask(mask);
             return book.refused(refusal);
         }
@@ -143,15 +143,15 @@ extern "C" fn put_back_here(book: book::Handle) -> u64 {
         signals::set_mask(book.mask);
         // The stack on which `keep` was called.
         book.now_stack = book.first_stack;
-        context::BACK
+        book::BACK
     })
 }
 
 /// Looks whether all can be put back.
-fn look(book: &mut Book) -> std::result::Result<(), Refusal> {
-    threads::look(book)?;
-    descriptors::look(book)?;
-    mappings::look(book)?;
-    image::look(book)?;
-    pages::look(book)
+fn check(book: &mut Book) -> std::result::Result<(), Refusal> {
+    threads::check(book)?;
+    descriptors::check(book)?;
+    mappings::check(book)?;
+    image::check(book)?;
+    pages::check(book)
 }

@@ -1,6 +1,6 @@
 //! Pages: which were written since the first state, and their contents.
 //!
-//! The kernel notes the writes: a page is protected until it is written first, and [`PAGEMAP_SCAN`] lists those that are not protected any
+//! The kernel notes the writes: a page is protected until it is written first. [`PAGEMAP_SCAN`] lists the pages that are not protected any
 //! more (Linux 6.7). They stay unprotected for some resets, and are copied at each: a copy takes less time than a fault.
 //!
 //! A page that the program gives back is not written. So the pages that had contents of their own, and have none now, are copied as well.
@@ -18,7 +18,7 @@ const PAGE_BYTES: u64 = 4096;
 const ADDRESS_END: u64 = 0x7fff_ffff_f000;
 /// Own descriptors have numbers from here on, so that the program's begin where they would without them.
 const NUMBER_MIN: usize = 800;
-/// After so many resets all pages are protected again.
+/// The resets after which all pages are protected again.
 const RESETS_UNPROTECTED: u64 = 64;
 
 const USER_MODE_ONLY: i32 = 1;
@@ -57,7 +57,7 @@ struct Scan {
     returned: u64,
 }
 
-/// What it finds.
+/// A range that it finds.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Found {
@@ -161,7 +161,7 @@ fn own_pages() -> Scan {
 }
 
 /// Lists the pages to put back.
-pub(super) fn look(book: &mut Book) -> Result<(), Refusal> {
+pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
     book.written.clear();
     if book.compares != 0 {
         return compare(book);
@@ -337,9 +337,9 @@ fn compare(book: &mut Book) -> Result<(), Refusal> {
 fn look_empty(book: &mut Book, range: Range) -> Result<(), Refusal> {
     let mut page = range.start / PAGE_BYTES;
     while page < range.end / PAGE_BYTES {
-        let wanted = ((range.end / PAGE_BYTES - page) as usize * 8).min(TEXT_BYTES);
+        let wanted = (system::size(range.end / PAGE_BYTES - page) * 8).min(TEXT_BYTES);
         let text = book.text.as_mut_ptr().addr();
-        let args = [book.pagemap.cast_unsigned() as usize, text, wanted, page as usize * 8, 0];
+        let args = [book.pagemap.cast_unsigned() as usize, text, wanted, system::size(page) * 8, 0];
         // SAFETY: the text has this many bytes.
         let bytes = unsafe { call(libc::SYS_pread64, args) }?;
         // The two highest bits say that there is a page.

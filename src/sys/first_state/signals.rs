@@ -37,7 +37,7 @@ pub(super) fn keep(book: &mut Book) {
 pub(super) fn put_back(book: &Book) {
     for (signal, action) in book.actions.iter().enumerate().skip(1) {
         let action = action.as_ptr().addr();
-        // SAFETY: the kernel reads an action that it has written. It refuses those of SIGKILL and SIGSTOP.
+        // SAFETY: the kernel reads an action that it has written. It refuses SIGKILL and SIGSTOP.
         let _ = unsafe { call(libc::SYS_rt_sigaction, [signal, action, 0, SET_BYTES, 0]) };
     }
     let stack = book.alternate.as_ptr().addr();

@@ -17,6 +17,11 @@ pub(super) unsafe fn call(number: c_long, args: [usize; 5]) -> std::result::Resu
     usize::try_from(result).map_err(|_| Refusal::kernel(nix::errno::Errno::last_raw()))
 }
 
+/// A number of bytes, or an address.
+pub(super) fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 /// The end of the heap, which is set before if `wanted` is not 0.
 pub(super) fn end_of_heap(wanted: u64) -> u64 {
     // SAFETY: the caller gives back memory that is to be unmapped, or asks.

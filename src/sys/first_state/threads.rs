@@ -1,9 +1,9 @@
 //! The other threads, which wait in the kernel.
 //!
-//! A thread that waits has its registers in the kernel. They are not put back. So it has to be in the same wait as at first: the same
-//! system call with the same arguments, but for the value that it compares, at the same program counter and stack pointer. The
-//! threads here wait in loops that carry no value from one wait to the next. What such a thread finds on its stack then is what it had
-//! left there in the first state.
+//! A thread that waits has its registers in the kernel. They are not put back. So it has to be in the same wait as at first. The system
+//! call and its arguments are the same, but for the value that it compares. The program counter and the stack pointer are the same. The
+//! threads here wait in loops that carry no value from one wait to the next. Such a thread finds on its stack then what it had left
+//! there in the first state.
 
 use std::ffi::CStr;
 
@@ -28,7 +28,9 @@ const UNTIL: usize = 4;
 pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
     super::context::check().map_err(|_| Refusal::kernel(libc::ENOSYS))?;
     // SAFETY: it has no requirements.
-    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+    let process = unsafe { libc::getpid() };
+    // SAFETY: it has no requirements.
+    let thread = unsafe { libc::gettid() };
     if process != thread {
         return Err(Refusal::new(Why::NotMainThread, 0));
     }
@@ -52,7 +54,7 @@ pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
 }
 
 /// Looks whether the same threads are there and wait where they did at first, and whether there are no children.
-pub(super) fn look(book: &mut Book) -> Result<(), Refusal> {
+pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
     let mut others = 0;
     let threads = book.threads;
     let mut is_same = true;

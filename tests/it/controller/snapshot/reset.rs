@@ -8,7 +8,7 @@ use farcall::controller::{CallOptions, Confinement, Executor, Library, Snapshot}
 use super::{call_in, object};
 use crate::testkit::launch;
 
-/// What `run` finds in the first state: no handler, a counter of 5, no list, a thread-local of 40, and no change of the others.
+/// The number of the first state, by `run`: no handler, a counter of 5, no list, a thread-local of 40, and no change of the others.
 const FIRST: i64 = 504_000_000;
 
 fn snapshot() -> (Snapshot, Library) {
@@ -79,7 +79,7 @@ fn memory_that_was_given_back_has_its_contents_again() {
 }
 
 #[test]
-fn what_cannot_be_put_back_is_named_and_changes_nothing() {
+fn a_refused_reset_says_why_and_changes_nothing() {
     let (snapshot, library) = snapshot();
     for (function, words) in [
         ("unmap", "was unmapped"),
@@ -129,14 +129,14 @@ fn a_copy_is_reset_after_an_interrupted_call() {
 
 #[test]
 fn a_reset_needs_a_copy_that_keeps_its_state_and_no_call() {
-    let (snapshot, library) = snapshot();
+    let (snapshot, original) = snapshot();
     let refused = |snapshot: &Snapshot, copy: &Executor, words: &str| {
         let error = snapshot.reset(copy).expect_err(words);
         assert!(error.to_string().contains(words), "{words}: {error}");
     };
     refused(&snapshot, &snapshot.spawn().expect("a copy"), "no first state was kept");
     let (other, _library) = self::snapshot();
-    let (copy, library) = resettable(&snapshot, &library);
+    let (copy, library) = resettable(&snapshot, &original);
     refused(&other, &copy, "no copy of this snapshot");
     let process = copy.process().expect("alive");
     let spin = library.function::<super::Count>("spin").bind().expect("found");
@@ -150,7 +150,7 @@ fn a_reset_needs_a_copy_that_keeps_its_state_and_no_call() {
         process.kill();
         called.join().expect("no panic").expect_err("killed");
     });
-    let (copy, library) = resettable(&snapshot, &library);
+    let (copy, library) = resettable(&snapshot, &original);
     assert_eq!(call_in(&library, "touch"), 1);
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(call_in(&library, "touch"), 2)).join().expect("it calls");

@@ -33,6 +33,7 @@ const ORDERS: &[(&str, &[&str])] = &[
             "interrupt",
             "tls",
             "context",
+            "reset",
             "services",
             "remote",
             "session",
