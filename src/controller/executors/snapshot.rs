@@ -109,7 +109,8 @@ impl Snapshot {
     }
 
     /// As [`Snapshot::spawn`], for a copy that can be [reset](Self::reset) to the state that it has now. It takes about a millisecond
-    /// longer, and one more process: a child of the copy that never runs, and keeps the memory. That process ends with the copy. The copy has two more descriptors, from 800 on. No copy made by [`Snapshot::spawn`] has any of that.
+    /// longer, and one more process: a child of the copy that never runs, and keeps the memory. That process ends with the copy. The copy
+    /// has two more descriptors, from 800 on. No copy made by [`Snapshot::spawn`] has any of that.
     ///
     /// Until its session ends, such a copy does not look whether its host has ended. The kernel kills it then; code that becomes another
     /// user prevents that.

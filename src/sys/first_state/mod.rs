@@ -39,7 +39,7 @@ pub(crate) type Carried = [u64; CARRIED_WORDS];
 /// The address of the book of this process; 0 before there is one.
 static BOOK: AtomicU64 = AtomicU64::new(0);
 
-/// The moment at which [`keep`] returns.
+/// The moments when [`keep`] returns.
 #[derive(Debug)]
 pub(crate) enum Moment {
     /// The first state is kept.

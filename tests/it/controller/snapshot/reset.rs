@@ -8,7 +8,7 @@ use farcall::controller::{CallOptions, Confinement, Executor, Library, Snapshot}
 use super::{call_in, object};
 use crate::testkit::launch;
 
-/// The number of the first state, by `run`: no handler, a counter of 5, no list, a thread-local of 40, and no change of the others.
+/// The number of the first state, by `run`. Its digits: no handler, a counter of 5, no list, a thread-local of 40, no other change.
 const FIRST: i64 = 504_000_000;
 
 fn snapshot() -> (Snapshot, Library) {
