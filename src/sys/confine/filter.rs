@@ -11,10 +11,10 @@ use seccompiler::{
 use crate::error::{Error, Result};
 
 /// System calls by number. A call with rules matches if one of them does; a call without rules matches.
-pub(super) type Calls = BTreeMap<c_long, Vec<SeccompRule>>;
+pub(in crate::sys) type Calls = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// Matches an argument of 32 bits that is one of these numbers.
-pub(super) fn one_of<N: Copy>(argument: u8, values: &[N]) -> Result<Vec<SeccompRule>>
+pub(in crate::sys) fn one_of<N: Copy>(argument: u8, values: &[N]) -> Result<Vec<SeccompRule>>
 where
     i64: TryFrom<N>,
 {
@@ -71,13 +71,27 @@ pub(super) fn install(calls: Calls, others: SeccompAction, these: SeccompAction)
     apply(&BpfProgram::try_from(filter).map_err(refused)?)
 }
 
+/// Installs a filter for all threads of this process and all that they will start: `these` becomes of the calls in the list, and the
+/// others are allowed.
+///
+/// # Errors
+///
+/// When the system refuses, or a thread has a filter that the caller does not have.
+pub(in crate::sys) fn install_for_all(calls: Calls, these: SeccompAction) -> Result<()> {
+    let processor = TargetArch::try_from(std::env::consts::ARCH).map_err(refused)?;
+    let filter = SeccompFilter::new(calls, SeccompAction::Allow, these, processor);
+    let program = BpfProgram::try_from(filter.map_err(refused)?).map_err(refused)?;
+    seccompiler::apply_filter_all_threads(&program)
+        .map_err(|error| Error::remote(format!("installing a filter of system calls: {error}")))
+}
+
 /// Refuses the calls of x32, whose numbers are others: no filter above knows them.
 ///
 /// # Errors
 ///
 /// When the system refuses.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn refuse_x32() -> Result<()> {
+pub(in crate::sys) fn refuse_x32() -> Result<()> {
     /// `__X32_SYSCALL_BIT`.
     const FIRST: u32 = 0x4000_0000;
     let step = |code: u32, jt: u8, jf: u8, k: u32| seccompiler::sock_filter {
@@ -98,7 +112,7 @@ pub(super) fn refuse_x32() -> Result<()> {
 
 /// There is one kind of calls on this processor.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn refuse_x32() -> Result<()> {
+pub(in crate::sys) fn refuse_x32() -> Result<()> {
     Ok(())
 }
 

@@ -20,7 +20,7 @@ pub(crate) mod apply;
 mod capabilities;
 pub(crate) mod confinement;
 pub(crate) mod enforced;
-mod filter;
+pub(in crate::sys) mod filter;
 mod landlock;
 mod processes;
 mod resources;

@@ -3,7 +3,9 @@
 use std::ptr;
 
 use super::Carried;
-use super::refusal::{Refusal, Why};
+use super::pages::originals::{KEPT_MAX, KNOWN_MAX, Page};
+use super::ranges::{List, RANGES_MAX, Range, Ranges};
+use super::refusal::Refusal;
 use crate::error::{Error, Result};
 
 /// The results of a function that runs on the book's stack.
@@ -14,59 +16,11 @@ pub(super) const REFUSED: u64 = 2;
 /// The bytes of the stack.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Mappings, and ranges of pages.
-const RANGES_MAX: usize = 1 << 15;
 const DESCRIPTORS_MAX: usize = 4096;
 const THREADS_MAX: usize = 16;
-/// Bytes of text, and of memory that is compared.
-pub(super) const TEXT_BYTES: usize = 64 << 10;
-
-/// Which state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    First,
-    Now,
-}
-
-/// A list with room for `N`.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct List<T, const N: usize> {
-    len: usize,
-    items: [T; N],
-}
-
-impl<T: Copy, const N: usize> List<T, N> {
-    pub(super) fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    pub(super) fn all(&self) -> &[T] {
-        &self.items[..self.len.min(N)]
-    }
-
-    pub(super) fn all_mut(&mut self) -> &mut [T] {
-        &mut self.items[..self.len.min(N)]
-    }
-
-    pub(super) fn push(&mut self, item: T) -> std::result::Result<(), Refusal> {
-        let place = self.items.get_mut(self.len);
-        *place.ok_or(Refusal::new(Why::Full, N as u64))? = item;
-        self.len += 1;
-        Ok(())
-    }
-}
-
-/// A range of addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub(super) struct Range {
-    pub(super) start: u64,
-    pub(super) end: u64,
-}
-
-/// Ranges in order.
-pub(super) type Ranges = List<Range, RANGES_MAX>;
+/// Bytes of the list of mappings, and of memory that is compared or read at once.
+const LIST_BYTES: usize = 8 << 20;
+pub(super) const COMPARED_BYTES: usize = 64 << 10;
 
 /// A mapping. Zero is a valid one, as of all types here.
 #[derive(Debug, Clone, Copy)]
@@ -117,30 +71,56 @@ pub(super) struct Book {
     pub(super) resets: u64,
     /// The number of the image's process.
     pub(super) image: i32,
-    /// The descriptors by which the kernel notes writes, and says which.
+    /// The descriptors by which the kernel notes writes, says which, and lists mappings.
     pub(super) notes: i32,
     pub(super) pagemap: i32,
+    pub(super) maps: i32,
     pub(super) umask: u32,
     pub(super) mask: u64,
     pub(super) alternate: [u64; 3],
     pub(super) actions: [[u64; 4]; 65],
     pub(super) first_break: u64,
-    /// Heap that the program has given back.
-    pub(super) regrown: Range,
+    /// The end of the heap before it was set to that of the first state; 0 if it is the same.
+    pub(super) shrunk_break: u64,
+    /// The base of the segment that glibc does not use.
+    pub(super) segment: u64,
+    /// Words of this thread that the kernel writes at any time.
+    pub(super) live: [Range; 2],
     pub(super) threads: List<Thread, THREADS_MAX>,
     pub(super) descriptors: List<Descriptor, DESCRIPTORS_MAX>,
+    pub(super) now_descriptors: List<Descriptor, DESCRIPTORS_MAX>,
     pub(super) folder: [u8; 4096],
     pub(super) first: List<Mapping, RANGES_MAX>,
     pub(super) now: List<Mapping, RANGES_MAX>,
-    /// The pages that had contents of their own, and those that have them now.
-    pub(super) first_own: Ranges,
-    pub(super) now_own: Ranges,
-    /// The pages that are put back.
-    pub(super) written: Ranges,
     /// The mappings that go.
     pub(super) added: List<Mapping, RANGES_MAX>,
-    pub(super) text: [u8; TEXT_BYTES],
-    pub(super) other_text: [u8; TEXT_BYTES],
+    /// Pieces of mappings that were made writable.
+    pub(super) unlocked: List<Mapping, RANGES_MAX>,
+    /// Memory of this process alone, and the part that children get as zeros.
+    pub(super) own: Ranges,
+    pub(super) wiped: Ranges,
+    /// The pages with contents of their own, and those where nothing may be.
+    pub(super) first_own: Ranges,
+    pub(super) guards: Ranges,
+    /// The pages of now: with contents of their own, not in memory, not written.
+    pub(super) used: Ranges,
+    pub(super) absent: Ranges,
+    pub(super) clean: Ranges,
+    pub(super) spare: Ranges,
+    /// The pages that are put back, that are dropped, and whose marks go.
+    pub(super) put: Ranges,
+    pub(super) drop: Ranges,
+    pub(super) unguard: Ranges,
+    /// The list of mappings at which nothing was to be done, and the present one.
+    pub(super) known_bytes: usize,
+    pub(super) known: [u8; LIST_BYTES],
+    pub(super) list: [u8; LIST_BYTES],
+    pub(super) text: [u8; COMPARED_BYTES],
+    pub(super) other_text: [u8; COMPARED_BYTES],
+    /// How many pages are kept here; the place of each own page of the first state, from 1 on; and the pages.
+    pub(super) kept: u32,
+    pub(super) slots: [u32; KNOWN_MAX],
+    pub(super) kept_pages: [Page; KEPT_MAX],
 }
 
 /// The way to the book of this process.
@@ -169,10 +149,12 @@ impl Book {
         Some(Handle(ptr::with_exposed_provenance_mut(address)))
     }
 
-    /// True if the mapping is of the book.
-    pub(super) fn holds(&self, range: Range) -> bool {
+    /// The parts of a range that are not of the book.
+    pub(super) fn without_book(&self, range: Range) -> impl Iterator<Item = Range> + use<> {
         let start = ptr::from_ref(self).addr() as u64;
-        range.start < start + bytes() as u64 && start < range.end
+        let (before, behind) = (range.end.min(start), range.start.max(start + bytes() as u64));
+        let parts = [(range.start, before), (behind, range.end)];
+        parts.into_iter().filter(|(start, end)| start < end).map(|(start, end)| Range { start, end })
     }
 
     pub(super) fn refused(&mut self, refusal: Refusal) -> u64 {

@@ -1,7 +1,13 @@
 //! The registers of the main thread, and the change of its stack.
 
-use super::book::Handle;
+use super::book::{Book, Handle};
+use super::ranges::Range;
+use super::system::{self, call};
 use crate::error::{Error, Result};
+
+/// `arch_prctl`: the base of the segment GS.
+const SET_GS: usize = 0x1001;
+const GET_GS: usize = 0x1004;
 
 /// Whether states are kept on this processor.
 pub(super) fn check() -> Result<()> {
@@ -9,6 +15,56 @@ pub(super) fn check() -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid("a copy is reset on x86-64 only, so make a new copy"))
+}
+
+/// Notes what this thread has beside its registers of the calling convention.
+pub(super) fn keep(book: &mut Book) {
+    book.segment = segment();
+    book.live = live().map_or([Range { start: 0, end: 0 }; 2], |start| {
+        // `rseq`: numbers of processors, the section that runs, numbers of the node and others. The section is of the state.
+        [Range { start, end: start + 8 }, Range { start: start + 16, end: start + 32 }]
+    });
+}
+
+pub(super) fn put_back(book: &Book) {
+    if segment() != book.segment {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the base was this in the first state.
+        let _ = unsafe {
+            call(libc::SYS_arch_prctl, [SET_GS, system::size(book.segment), 0, 0, 0])
+        };
+    }
+}
+
+/// The base of the segment GS.
+fn segment() -> u64 {
+    let mut base = 0_u64;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel writes one word.
+    let _ = unsafe { call(libc::SYS_arch_prctl, [GET_GS, (&raw mut base).addr(), 0, 0, 0]) };
+    base
+}
+
+/// The address of this thread's `rseq` area, if glibc has one (2.35).
+#[cfg(target_arch = "x86_64")]
+fn live() -> Option<u64> {
+    // SAFETY: the name is a string.
+    let offset = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr()) };
+    let offset = offset.cast::<isize>();
+    if offset.is_null() {
+        return None;
+    }
+    // SAFETY: glibc defines this as a constant of this type.
+    let offset = unsafe { offset.read() };
+    let thread: u64;
+    // SAFETY: the first word of the thread's block is its address.
+    unsafe { std::arch::asm!("mov {}, fs:0", out(reg) thread, options(nostack, readonly)) };
+    Some(thread.wrapping_add_signed(offset as i64))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn live() -> Option<u64> {
+    None
 }
 
 /// Runs `function` on the book's stack. Returns its result on the stack that the book's `now_stack` names then. That is the stack of this

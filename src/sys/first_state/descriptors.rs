@@ -29,25 +29,27 @@ pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
 }
 
 /// Looks whether the descriptors of the first state are still open.
-pub(super) fn check(book: &Book) -> Result<(), Refusal> {
-    for first in book.descriptors.all() {
+pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
+    let Book { descriptors, now_descriptors, .. } = book;
+    now_descriptors.clear();
+    for first in descriptors.all() {
         let now = state(first.number);
-        let is_same = now.is_some_and(|now| now.device == first.device && now.inode == first.inode);
-        if !is_same {
-            let own = [book.notes, book.pagemap].contains(&first.number);
+        let now = now.filter(|now| now.device == first.device && now.inode == first.inode);
+        let Some(now) = now else {
+            let own = [book.notes, book.pagemap, book.maps].contains(&first.number);
             let why = if own { Why::OwnDescriptor } else { Why::Descriptor };
             return Err(Refusal::new(why, u64::from(first.number.unsigned_abs())));
-        }
+        };
+        now_descriptors.push(now)?;
     }
     Ok(())
 }
 
 pub(super) fn put_back(book: &Book) {
     let mut next = 0;
-    for first in book.descriptors.all() {
+    for (first, now) in book.descriptors.all().iter().zip(book.now_descriptors.all()) {
         close_between(next, first.number);
         next = first.number + 1;
-        let Some(now) = state(first.number) else { continue };
         if now.offset != first.offset && first.offset >= 0 {
             // SAFETY: it has no requirements.
             unsafe { libc::lseek(first.number, first.offset, libc::SEEK_SET) };

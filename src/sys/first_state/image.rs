@@ -1,11 +1,12 @@
 //! The image: a child that never runs, and so has the memory of the first state.
 
-use super::book::{Book, Range};
+use super::book::Book;
+use super::ranges::Range;
 use super::refusal::{Refusal, Why};
 use super::system::call;
 
 /// The ranges that one system call copies.
-const RANGES_AT_ONCE: usize = 256;
+pub(super) const RANGES_AT_ONCE: usize = 256;
 
 /// Forks the image. It ends with the main thread of this process. No `wait` of the program finds it, as it sends no signal at its end.
 pub(super) fn fork(book: &mut Book) -> Result<(), Refusal> {
@@ -47,8 +48,7 @@ pub(super) fn end(image: i32) {
 /// Looks whether the image is there, and may be read.
 pub(super) fn check(book: &Book) -> Result<(), Refusal> {
     let mut word = 0_u64;
-    let here = Range { start: (&raw const *book).addr() as u64, end: 0 };
-    let (local, remote) = ((&raw mut word).addr() as u64, here.start);
+    let (local, remote) = ((&raw mut word).addr() as u64, (&raw const *book).addr() as u64);
     match copy(book.image, &[(local, remote, 8)]) {
         Ok(8) => Ok(()),
         Ok(_) => Err(Refusal::new(Why::Image, 0)),
@@ -57,16 +57,10 @@ pub(super) fn check(book: &Book) -> Result<(), Refusal> {
     }
 }
 
-/// Copies memory of the image to where it was at first. False if not all was copied.
-pub(super) fn copy_back(image: i32, ranges: &[Range]) -> bool {
-    ranges.chunks(RANGES_AT_ONCE).all(|ranges| {
-        let mut places = [(0, 0, 0); RANGES_AT_ONCE];
-        for (place, range) in places.iter_mut().zip(ranges) {
-            *place = (range.start, range.start, range.end - range.start);
-        }
-        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-        copy(image, &places[..ranges.len()]).is_ok_and(|copied| copied as u64 == bytes)
-    })
+/// Copies memory of the image to where it was at first.
+pub(super) fn copy_back(image: i32, range: Range) -> Result<(), Refusal> {
+    let copied = copy(image, &[(range.start, range.start, range.bytes())])?;
+    if copied as u64 == range.bytes() { Ok(()) } else { Err(Refusal::new(Why::Image, 0)) }
 }
 
 /// Copies memory of a process: address here, address there, bytes. At most [`RANGES_AT_ONCE`]. The bytes that were copied.

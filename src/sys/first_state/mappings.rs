@@ -1,6 +1,7 @@
 //! Mappings: what was mapped since the first state is unmapped; what is missing, or has changed, is refused.
 
-use super::book::{Book, Mapping, Range, When};
+use super::book::{Book, Mapping};
+use super::ranges::{List, RANGES_MAX, Range};
 use super::refusal::{Refusal, Why};
 use super::system::{self, call};
 
@@ -12,8 +13,11 @@ const HEAP: u64 = 16;
 const STACK: u64 = 32;
 /// A mapping of the kernel's, such as its clock.
 const KERNEL: u64 = 64;
-/// The kernel notes the writes to it.
-pub(super) const NOTED: u64 = 128;
+/// Children get zeros there (`MADV_WIPEONFORK`), or nothing (`MADV_DONTFORK`).
+pub(super) const WIPED: u64 = 128;
+const NOT_INHERITED: u64 = 256;
+/// The kernel writes there when work ends that was started before.
+const ASYNCHRONOUS: u64 = 512;
 /// The bits that a mapping keeps.
 const STAYS: u64 = READ | WRITE | EXECUTE | SHARED;
 
@@ -24,33 +28,39 @@ impl Mapping {
     }
 }
 
-/// Lists the mappings.
-pub(super) fn read(book: &mut Book, when: When) -> Result<(), Refusal> {
-    let Book { first, now, text, .. } = book;
-    let list = if when == When::First { first } else { now };
-    list.clear();
-    let file = system::open(c"/proc/self/maps", libc::O_RDONLY)?;
-    let mut kept = 0;
-    let outcome = loop {
-        let bytes = match system::read(file, &mut text[kept..]) {
-            Ok(0) => break Ok(()),
-            Ok(bytes) => kept + bytes,
-            Err(refusal) => break Err(refusal),
-        };
-        let mut rest = &text[..bytes];
-        let mut pushed = Ok(());
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            pushed = pushed.and_then(|()| list.push(mapping(&rest[..end])));
-            rest = &rest[end + 1..];
-        }
-        if pushed.is_err() {
-            break pushed;
-        }
-        kept = rest.len();
-        text.copy_within(bytes - kept..bytes, 0);
-    };
+/// Opens the list of mappings.
+pub(super) fn open(book: &mut Book) -> Result<(), Refusal> {
+    book.maps = system::moved(system::open(c"/proc/self/maps", libc::O_RDONLY)?);
+    Ok(())
+}
+
+/// Lists the mappings of the first state.
+pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
+    let file = system::open(c"/proc/self/smaps", libc::O_RDONLY)?;
+    let bytes = system::read_all(file, &mut book.list);
     system::close(file);
-    outcome
+    parse(&book.list[..bytes?], &mut book.first)?;
+    let not_inherited = book.first.all().iter().find(|first| first.bits & NOT_INHERITED != 0);
+    not_inherited.map_or(Ok(()), |first| Err(Refusal::new(Why::NotInherited, first.range.start)))
+}
+
+/// Reads mappings from the text of `maps` or `smaps`. The lines about the mapping of before begin with a capital.
+fn parse(text: &[u8], list: &mut List<Mapping, RANGES_MAX>) -> Result<(), Refusal> {
+    list.clear();
+    for line in text.split(|byte| *byte == b'\n') {
+        if line.first().is_some_and(|first| first.is_ascii_digit() || first.is_ascii_lowercase()) {
+            list.push(mapping(line))?;
+        } else if let Some(flags) = line.strip_prefix(b"VmFlags:") {
+            let flags = || flags.split(|byte| *byte == b' ');
+            let bits = flags().fold(0, |bits, flag| match flag {
+                b"wf" => bits | WIPED,
+                b"dc" => bits | NOT_INHERITED,
+                _ => bits,
+            });
+            list.mark_last(|last| last.bits |= if last.is_own() { bits } else { 0 });
+        }
+    }
+    Ok(())
 }
 
 /// A line of the list: range, protection, offset, device, inode, name.
@@ -78,16 +88,33 @@ fn mapping(mut line: &[u8]) -> Mapping {
     bits |= match *text {
         b"[heap]" => HEAP,
         b"[stack]" => STACK,
+        b"/[aio]" | b"/[aio] (deleted)" => ASYNCHRONOUS,
         name if name.starts_with(b"[v") => KERNEL,
         _ => 0,
     };
     Mapping { range: Range { start, end }, bits, offset, device, inode }
 }
 
-/// Lists what was mapped since the first state.
+/// Lists what was mapped since the first state. The end of the heap is set to that of then.
 pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
     grow_heap(book);
-    read(book, When::Now)?;
+    book.added.clear();
+    system::rewind(book.maps);
+    let bytes = system::read_all(book.maps, &mut book.list)?;
+    if bytes == book.known_bytes && book.list[..bytes] == book.known[..bytes] {
+        return Ok(());
+    }
+    parse(&book.list[..bytes], &mut book.now)?;
+    compare(book)?;
+    if book.added.all().is_empty() && book.shrunk_break == 0 {
+        book.known[..bytes].copy_from_slice(&book.list[..bytes]);
+        book.known_bytes = bytes;
+    }
+    Ok(())
+}
+
+/// Lists what was mapped, by the two lists.
+fn compare(book: &mut Book) -> Result<(), Refusal> {
     let Book { first, now, added, .. } = book;
     let mut rest = now.all();
     for mapping in first.all() {
@@ -104,7 +131,6 @@ pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
             }
         }
     }
-    added.clear();
     let mut rest = first.all();
     for now in now.all() {
         let mut at = now.range.start;
@@ -114,6 +140,9 @@ pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
             let next = rest.first().map_or(u64::MAX, |first| first.range.start);
             if next > at {
                 let end = next.min(now.range.end);
+                if now.bits & ASYNCHRONOUS != 0 {
+                    return Err(Refusal::new(Why::Asynchronous, at));
+                }
                 added.push(Mapping { range: Range { start: at, end }, ..*now })?;
                 at = end;
             } else {
@@ -142,17 +171,27 @@ fn look_at(first: &Mapping, now: &Mapping, at: u64) -> Result<(), Refusal> {
 /// Takes the heap again that the program has given back.
 fn grow_heap(book: &mut Book) {
     let now = system::end_of_heap(0);
-    book.regrown = Range { start: 0, end: 0 };
+    book.shrunk_break = 0;
     if now < book.first_break && system::end_of_heap(book.first_break) == book.first_break {
-        let page = |address: u64| address.next_multiple_of(4096);
-        book.regrown = Range { start: page(now), end: page(book.first_break) };
+        book.shrunk_break = now;
+    }
+}
+
+/// Has the heap end where it did before [`check`].
+pub(super) fn undo(book: &mut Book) {
+    if book.shrunk_break != 0 {
+        system::end_of_heap(book.shrunk_break);
     }
 }
 
 /// Unmaps what was mapped.
-pub(super) fn put_back(book: &Book) {
+///
+/// # Errors
+///
+/// A part is unmapped then.
+pub(super) fn put_back(book: &Book) -> Result<(), Refusal> {
     for Mapping { range, bits, .. } in book.added.all() {
-        let (start, bytes) = (system::size(range.start), system::size(range.end - range.start));
+        let (start, bytes) = (system::size(range.start), system::size(range.bytes()));
         if bits & STACK != 0 {
             let dont_need = libc::MADV_DONTNEED.cast_unsigned() as usize;
             // SAFETY: the main thread's stack did not reach so far in the first state.
@@ -161,10 +200,22 @@ pub(super) fn put_back(book: &Book) {
             system::end_of_heap(book.first_break);
         } else {
             // SAFETY: nothing was mapped there in the first state, so no value of it refers to this memory.
-            let unmapped = unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0]) };
-            if unmapped.is_err() {
-                std::process::abort();
-            }
+            unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0]) }?;
         }
     }
+    Ok(())
+}
+
+/// Gives memory the protection that a mapping with these bits has.
+pub(super) fn set_protection(range: Range, bits: u64) -> Result<(), Refusal> {
+    let mut protection = libc::PROT_NONE;
+    for (bit, flag) in
+        [(READ, libc::PROT_READ), (WRITE, libc::PROT_WRITE), (EXECUTE, libc::PROT_EXEC)]
+    {
+        protection |= if bits & bit != 0 { flag } else { 0 };
+    }
+    let (start, bytes) = (system::size(range.start), system::size(range.bytes()));
+    let protection = protection.cast_unsigned() as usize;
+    // SAFETY: the memory gets its protection of the first state, or can be written for the time of a reset.
+    unsafe { call(libc::SYS_mprotect, [start, bytes, protection, 0, 0]) }.map(drop)
 }

@@ -17,9 +17,11 @@
 mod book;
 mod context;
 mod descriptors;
+mod filter;
 mod image;
 mod mappings;
 mod pages;
+mod ranges;
 mod refusal;
 mod signals;
 mod system;
@@ -62,7 +64,12 @@ pub(crate) fn keep(compares: bool) -> Result<Moment> {
     }
     let book = Book::map()?;
     BOOK.store(book.address(), Ordering::Relaxed);
-    book.edit(|book| book.compares = u64::from(compares));
+    book.edit(|book| {
+        book.compares = u64::from(compares);
+        pages::open(book).and_then(|()| mappings::open(book))
+    })
+    .map_err(|refusal| refusal.into_error("keeping the first state"))?;
+    filter::install()?;
     match context::on_own_stack(book, keep_here) {
         book::DONE => Ok(Moment::Kept),
         book::BACK => Ok(Moment::Back(book.edit(|book| book.carried))),
@@ -117,11 +124,11 @@ extern "C" fn keep_here(book: book::Handle) -> u64 {
 
 fn try_keep(book: &mut Book) -> std::result::Result<(), Refusal> {
     book.first_stack = book.now_stack;
+    context::keep(book);
     threads::keep(book)?;
-    pages::open(book)?;
     descriptors::keep(book)?;
     signals::keep(book);
-    mappings::read(book, book::When::First)?;
+    mappings::keep(book)?;
     book.first_break = system::end_of_heap(0);
     image::fork(book)?;
     pages::begin(book)
@@ -132,14 +139,17 @@ extern "C" fn put_back_here(book: book::Handle) -> u64 {
     book.edit(|book| {
         let mask = signals::block();
         if let Err(refusal) = check(book) {
+            mappings::undo(book);
             signals::set_mask(mask);
             return book.refused(refusal);
         }
         // From here on nothing may fail: half of a state is none.
-        mappings::put_back(book);
-        pages::put_back(book);
+        if mappings::put_back(book).and_then(|()| pages::put_back(book)).is_err() {
+            std::process::abort();
+        }
         descriptors::put_back(book);
         signals::put_back(book);
+        context::put_back(book);
         signals::set_mask(book.mask);
         // The stack on which `keep` was called.
         book.now_stack = book.first_stack;

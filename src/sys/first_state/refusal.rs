@@ -22,6 +22,9 @@ pub(super) enum Why {
     Remapped,
     Protected,
     Unwritable,
+    NotNoted,
+    NotInherited,
+    Asynchronous,
     Descriptor,
     OwnDescriptor,
     Image,
@@ -29,7 +32,7 @@ pub(super) enum Why {
     Full,
 }
 
-const ALL: [Why; 14] = [
+const ALL: [Why; 17] = [
     Why::NotMainThread,
     Why::Threads,
     Why::BusyThread,
@@ -39,6 +42,9 @@ const ALL: [Why; 14] = [
     Why::Remapped,
     Why::Protected,
     Why::Unwritable,
+    Why::NotNoted,
+    Why::NotInherited,
+    Why::Asynchronous,
     Why::Descriptor,
     Why::OwnDescriptor,
     Why::Image,
@@ -80,7 +86,16 @@ impl Refusal {
             Some(Why::Remapped) => format!("other memory was mapped at {about:#x}"),
             Some(Why::Protected) => format!("the protection of memory at {about:#x} was changed"),
             Some(Why::Unwritable) => {
-                format!("memory at {about:#x} was written, which is not writable any more")
+                format!("memory at {about:#x} was written, and cannot be made writable again")
+            }
+            Some(Why::NotNoted) => {
+                format!("the kernel does not note what is written at {about:#x}")
+            }
+            Some(Why::NotInherited) => {
+                format!("memory at {about:#x} is not for children (MADV_DONTFORK)")
+            }
+            Some(Why::Asynchronous) => {
+                format!("asynchronous I/O was set up (io_setup, at {about:#x})")
             }
             Some(Why::Descriptor) => {
                 format!("descriptor {about} was closed, or names another file")
@@ -95,7 +110,7 @@ impl Refusal {
             }
             Some(Why::Full) => {
                 format!(
-                    "there is room for {about} mappings, written ranges, threads or descriptors"
+                    "there is room for {about} mappings, bytes of their list, written ranges, threads or descriptors"
                 )
             }
             None => "no reason is known".to_owned(),

@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, c_long};
 
-use super::book::TEXT_BYTES;
-use super::refusal::Refusal;
+use super::book::COMPARED_BYTES;
+use super::refusal::{Refusal, Why};
 
 /// Makes a system call.
 ///
@@ -38,10 +38,56 @@ pub(super) fn open(path: &CStr, flags: i32) -> std::result::Result<i32, Refusal>
     i32::try_from(file).map_err(|_| Refusal::kernel(libc::EMFILE))
 }
 
+/// The links of a folder: 2, and one for each folder in it.
+pub(super) fn links(path: &CStr) -> std::result::Result<u64, Refusal> {
+    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: the path is a string, and the kernel writes a `stat`.
+    if unsafe { libc::stat(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return Err(Refusal::kernel(nix::errno::Errno::last_raw()));
+    }
+    // SAFETY: it was zero, which is a value, and the kernel has written one.
+    Ok(unsafe { found.assume_init() }.st_nlink)
+}
+
 /// Closes a file that [`open`] has opened.
 pub(super) fn close(file: i32) {
     // SAFETY: the caller has opened it, and uses it no more.
     unsafe { libc::close(file) };
+}
+
+/// Moves a descriptor out of the program's way, whose descriptors begin where they would without it.
+pub(super) fn moved(file: i32) -> i32 {
+    const NUMBER_MIN: usize = 800;
+    let command = libc::F_DUPFD_CLOEXEC.cast_unsigned() as usize;
+    // SAFETY: the command takes a number.
+    let higher = unsafe {
+        call(libc::SYS_fcntl, [file.cast_unsigned() as usize, command, NUMBER_MIN, 0, 0])
+    };
+    match higher.ok().and_then(|higher| i32::try_from(higher).ok()) {
+        Some(higher) => {
+            close(file);
+            higher
+        }
+        None => file,
+    }
+}
+
+/// Reads a file from its start the next time.
+pub(super) fn rewind(file: i32) {
+    // SAFETY: it has no requirements.
+    unsafe { libc::lseek(file, 0, libc::SEEK_SET) };
+}
+
+/// Reads to the end of a file; the bytes read.
+pub(super) fn read_all(file: i32, text: &mut [u8]) -> std::result::Result<usize, Refusal> {
+    let mut bytes = 0;
+    while bytes < text.len() {
+        match read(file, &mut text[bytes..])? {
+            0 => return Ok(bytes),
+            more => bytes += more,
+        }
+    }
+    Err(Refusal::new(Why::Full, bytes as u64))
 }
 
 /// Reads into `text`; the bytes read.
@@ -54,7 +100,7 @@ pub(super) fn read(file: i32, text: &mut [u8]) -> std::result::Result<usize, Ref
 /// Runs `each` for the numbers that the names in a folder of `/proc` are, in order, and for the descriptor of the folder.
 pub(super) fn numbers_in(
     path: &CStr,
-    text: &mut [u8; TEXT_BYTES],
+    text: &mut [u8; COMPARED_BYTES],
     mut each: impl FnMut(u64, i32) -> std::result::Result<(), Refusal>,
 ) -> std::result::Result<(), Refusal> {
     let folder = open(path, libc::O_RDONLY | libc::O_DIRECTORY)?;

@@ -7,7 +7,7 @@
 
 use std::ffi::CStr;
 
-use super::book::{Book, TEXT_BYTES, Thread};
+use super::book::{Book, COMPARED_BYTES, Thread};
 use super::refusal::{Refusal, Why};
 use super::system;
 
@@ -55,31 +55,29 @@ pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
 
 /// Looks whether the same threads are there and wait where they did at first, and whether there are no children.
 pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
-    let mut others = 0;
     let threads = book.threads;
-    let mut is_same = true;
-    system::numbers_in(c"/proc/self/task", &mut book.text, |number, _| {
-        // SAFETY: it has no requirements.
-        if number == u64::from(unsafe { libc::getpid() }.unsigned_abs()) {
-            return Ok(());
-        }
-        others += 1;
-        is_same &= threads.all().iter().any(|thread| thread.number == number);
-        Ok(())
-    })?;
-    if !is_same || others != threads.all().len() {
-        return Err(Refusal::new(Why::Threads, 1 + others as u64));
+    // SAFETY: it has no requirements.
+    let process = unsafe { libc::getpid() };
+    let count = system::links(c"/proc/self/task")?.saturating_sub(2);
+    let is_there = |thread: &Thread| {
+        let [process, thread] = [u64::from(process.unsigned_abs()), thread.number];
+        let args = [system::size(process), system::size(thread), 0, 0, 0];
+        // SAFETY: signal 0 is none.
+        unsafe { system::call(libc::SYS_tgkill, args) }.is_ok()
+    };
+    if count != 1 + threads.all().len() as u64 || !threads.all().iter().all(is_there) {
+        return Err(Refusal::new(Why::Threads, count));
     }
     if book.has_moved != 0 {
         for thread in threads.all() {
             wait_for(*thread, &mut book.text)?;
         }
     }
-    if has_children() { Err(Refusal::new(Why::Children, 0)) } else { Ok(()) }
+    if has_children(book)? { Err(Refusal::new(Why::Children, 0)) } else { Ok(()) }
 }
 
 /// Waits until a thread is in the wait of the first state.
-fn wait_for(thread: Thread, text: &mut [u8; TEXT_BYTES]) -> Result<(), Refusal> {
+fn wait_for(thread: Thread, text: &mut [u8; COMPARED_BYTES]) -> Result<(), Refusal> {
     for _ in 0..LOOKS_MAX / 10 {
         let wait = wait_of(thread.number, text)?;
         if PLACE.iter().all(|at| wait[*at] == thread.wait[*at]) {
@@ -104,7 +102,7 @@ fn list(book: &mut Book) -> Result<(), Refusal> {
 }
 
 /// The system call in which a thread waits; zeros while it runs.
-fn wait_of(thread: u64, text: &mut [u8; TEXT_BYTES]) -> Result<[u64; 9], Refusal> {
+fn wait_of(thread: u64, text: &mut [u8; COMPARED_BYTES]) -> Result<[u64; 9], Refusal> {
     let mut path = [0; 64];
     let (front, back) = (b"/proc/self/task/", b"/syscall");
     path[..front.len()].copy_from_slice(front);
@@ -137,13 +135,21 @@ fn wait_of(thread: u64, text: &mut [u8; TEXT_BYTES]) -> Result<[u64; 9], Refusal
     Ok(wait)
 }
 
-/// True if the program has child processes, the image apart.
-fn has_children() -> bool {
+/// True if the program has child processes, the image apart. The kernel lists them, also those that send no signal at their end.
+fn has_children(book: &mut Book) -> Result<bool, Refusal> {
+    if let Ok(file) = system::open(c"/proc/thread-self/children", libc::O_RDONLY) {
+        let bytes = system::read(file, &mut book.text);
+        system::close(file);
+        let mut text = &book.text[..bytes?];
+        let first = system::number(&mut text, 10);
+        system::skip(&mut text, |byte| byte == b' ');
+        return Ok(first != u64::from(book.image.unsigned_abs()) || !text.is_empty());
+    }
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     let mut found = [0_u64; 16];
     let args = [0, 0, found.as_mut_ptr().addr(), options.cast_unsigned() as usize, 0];
     // SAFETY: the kernel writes 128 bytes.
-    unsafe { system::call(libc::SYS_waitid, args) }.is_ok()
+    Ok(unsafe { system::call(libc::SYS_waitid, args) }.is_ok())
 }
 
 fn pause() {

@@ -78,6 +78,69 @@ fn memory_that_was_given_back_has_its_contents_again() {
     }
 }
 
+/// Each changes memory, and by other ways than a write most of them.
+const CHANGES: &[&str] = &[
+    "drop_area",
+    "drop_and_read",
+    "drop_of_file",
+    "drop_of_file_and_read",
+    "drop_constant",
+    "write_constant",
+    "write_of_file",
+    "use_unused",
+    "exchange",
+    "move_away",
+    "map_over_area",
+    "map_over_and_write",
+    "map_over_of_file",
+    "grow_area",
+    "guard",
+    "advise",
+    "lock_and_write",
+    "write_by_kernel",
+    "shrink_heap",
+    "grow_heap",
+    "change_segment",
+];
+
+#[test]
+fn a_reset_undoes_all_that_changes_memory() {
+    let (snapshot, library) = snapshot();
+    for function in CHANGES {
+        let (copy, library) = resettable(&snapshot, &library);
+        for round in 0..5 {
+            assert_eq!(call_in(&library, "changed"), 0, "{function} {round}");
+            assert_eq!(call_in(&library, function), 0, "{function} {round}");
+            snapshot.reset(&copy).unwrap_or_else(|error| panic!("{function} {round}: {error}"));
+        }
+    }
+    // One after the other, also over the reset that protects all pages again.
+    let (copy, library) = resettable(&snapshot, &library);
+    for function in CHANGES.iter().cycle().take(150) {
+        assert_eq!(call_in(&library, function), 0, "{function}");
+        snapshot.reset(&copy).unwrap_or_else(|error| panic!("{function}: {error}"));
+        assert_eq!(call_in(&library, "changed"), 0, "{function}");
+    }
+}
+
+#[test]
+fn what_would_change_memory_later_fails_in_a_copy() {
+    let (snapshot, library) = snapshot();
+    let (copy, library) = resettable(&snapshot, &library);
+    for function in [
+        "free_lazily",
+        "free_lazily_by_process",
+        "free_lazily_in_child",
+        "free_lazily_in_thread",
+        "make_uring",
+        "note_faults",
+    ] {
+        assert_eq!(call_in(&library, function), 0, "{function}");
+        snapshot.reset(&copy).unwrap_or_else(|error| panic!("{function}: {error}"));
+        assert_eq!(call_in(&library, "changed"), 0, "{function}");
+    }
+}
+
 #[test]
 fn a_refused_reset_says_why_and_changes_nothing() {
     let (snapshot, library) = snapshot();
@@ -88,6 +151,8 @@ fn a_refused_reset_says_why_and_changes_nothing() {
         ("close_kept", "was closed, or names another file"),
         ("start_thread", "it has other threads than at first, 4 in all"),
         ("start_child", "it has child processes"),
+        ("share_with_child", "it has child processes"),
+        ("set_up_io", "asynchronous I/O was set up"),
     ] {
         let (copy, library) = resettable(&snapshot, &library);
         assert_eq!(call_in(&library, "touch"), 1);

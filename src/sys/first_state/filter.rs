@@ -1,0 +1,40 @@
+//! What a process with a first state may not do: change memory in ways that a look at its pages does not show.
+//!
+//! | call | answer | why |
+//! |---|---|---|
+//! | `madvise`, `process_madvise` with `MADV_FREE` | `EINVAL`, as before Linux 4.5 | the kernel drops these pages at any time later, also after a reset |
+//! | `io_uring` | `ENOSYS`, as before Linux 5.1 | the kernel writes memory when the work is done, also after a reset |
+//! | `userfaultfd` | `ENOSYS`, as before Linux 4.3 | the process could say itself what counts as written |
+//!
+//! The calls of x32 fail (`EPERM`), as their numbers are others. Those of 32-bit programs end the process.
+
+use seccompiler::SeccompAction;
+
+use crate::error::Result;
+use crate::sys::confine::filter::{self, Calls, one_of};
+
+/// Installs it, for all threads of this process and all that they start.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(super) fn install() -> Result<()> {
+    let lazily = |argument| one_of(argument, &[libc::MADV_FREE]);
+    let lazy = [(libc::SYS_madvise, lazily(2)?), (libc::SYS_process_madvise, lazily(3)?)];
+    let unknown = [
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        libc::SYS_userfaultfd,
+    ];
+    let unknown = unknown.map(|call| (call, Vec::new()));
+    // First, as the others are for all threads with what this one has.
+    filter::refuse_x32()?;
+    let failing = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
+    for (calls, errno) in
+        [(Calls::from(lazy), libc::EINVAL), (Calls::from(unknown), libc::ENOSYS)]
+    {
+        filter::install_for_all(calls, failing(errno))?;
+    }
+    Ok(())
+}
