@@ -30,7 +30,7 @@ static int opened = -1;
 static char *kept;
 static int kept_file = -1;
 /* Four pages of numbers, a page that was written and one that was not of a file, a constant page, four pages that were never used. */
-static char *area, *of_file, *constant, *unused;
+static char *area, *of_file, *constant, *unused, *text;
 static char first_of_file;
 /* The end of the heap, whose last page has sevens. */
 static char *heap_end;
@@ -61,6 +61,7 @@ long begin(void) {
     memset(constant, 6, PAGE);
     mprotect(constant, PAGE, PROT_READ);
     unused = map(4 * PAGE);
+    text = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE, kept_file, 0);
     heap_end = (char *)sbrk(16 * PAGE) + 16 * PAGE;
     memset(heap_end - PAGE, 7, PAGE);
     syscall(SYS_arch_prctl, 0x1004, &first_segment);
@@ -142,6 +143,7 @@ long changed(void) {
     if ((char *)syscall(SYS_brk, 0) < heap_end) return 8;
     syscall(SYS_arch_prctl, 0x1004, &segment);
     if (segment != first_segment) return 10;
+    if (text[0] != 127 || text[PAGE] != first_of_file) return 12;
     int processor = sched_getcpu();
     return processor < 0 ? 11 : 0;
 }
@@ -182,6 +184,15 @@ static long map_over(char *at, int flags, int file) {
 long map_over_area(void) { return map_over(area + PAGE, MAP_ANONYMOUS, -1); }
 long map_over_and_write(void) { return map_over(area + PAGE, MAP_ANONYMOUS, -1) || (area[PAGE] = 2, 0); }
 long map_over_of_file(void) { return map_over(of_file, 0, kept_file); }
+/* Pages of a file at the same place that cannot be written: the kernel does not note what is written there any more. */
+long map_over_text(void) {
+    return mmap(text, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, kept_file, 0) != text || text[0] != 127;
+}
+long write_text(void) {
+    if (mprotect(text, PAGE, PROT_READ | PROT_WRITE)) return -1;
+    text[0] = text[5] = 1;
+    return mprotect(text, PAGE, PROT_READ);
+}
 long grow_area(void) {
     char *grown = mremap(unused, 4 * PAGE, 8 * PAGE, 0);
     return grown != MAP_FAILED && (memset(grown, 1, 8 * PAGE), 0);
@@ -242,6 +253,8 @@ long free_lazily_in_thread(void) {
     return pthread_create(&thread, NULL, free_in_thread, NULL) || pthread_join(thread, &result) || result;
 }
 long make_uring(void) { return fails(syscall(SYS_io_uring_setup, 8, area), ENOSYS); }
+long seal(void) { return fails(syscall(462, area, 4 * PAGE, 0), ENOSYS); }
+long make_key(void) { return fails(syscall(SYS_pkey_alloc, 0, 0), ENOSYS); }
 long note_faults(void) { return fails(syscall(SYS_userfaultfd, 1), ENOSYS); }
 
 long set_up_io(void) {

@@ -110,7 +110,12 @@ impl Snapshot {
 
     /// As [`Snapshot::spawn`], for a copy that can be [reset](Self::reset) to the state that it has now. It takes about a millisecond
     /// longer, and one more process: a child of the copy that never runs, and keeps the memory. That process ends with the copy. The copy
-    /// has two more descriptors, from 800 on. No copy made by [`Snapshot::spawn`] has any of that.
+    /// has three more descriptors, from 800 on, and up to 8 MiB of pages to put back. No copy made by [`Snapshot::spawn`] has any of that.
+    ///
+    /// Some system calls fail in such a copy, as on older kernels, since they would change memory after a reset: `madvise` with `MADV_FREE`
+    /// (`EINVAL`), `io_uring`, `userfaultfd`, `pkey_alloc` and `mseal`
+    /// (`ENOSYS`). So programs that it starts get no more rights by their files
+    /// (`PR_SET_NO_NEW_PRIVS`).
     ///
     /// Until its session ends, such a copy does not look whether its host has ended. The kernel kills it then; code that becomes another
     /// user prevents that.
@@ -119,7 +124,7 @@ impl Snapshot {
     ///
     /// As [`Snapshot::spawn`]. Also when the executor is confined, as the filters of [`Confinement::isolated`] refuse `userfaultfd` and
     /// `process_vm_readv`. When the kernel refuses to read the memory of a child (`process_vm_readv`, Yama's `ptrace_scope` of 2 or 3), or
-    /// there is no `/proc`. On processors other than x86-64.
+    /// there is no `/proc`. When memory of the snapshot is not for children (`MADV_DONTFORK`). On processors other than x86-64.
     ///
     /// [`Confinement::isolated`]: crate::controller::Confinement::isolated
     pub fn spawn_resettable(&self) -> Result<Executor> {
@@ -139,6 +144,8 @@ impl Snapshot {
     /// | put back | |
     /// |---|---|
     /// | memory of the process | data, heap, stack, thread-locals of the main thread, buffers of streams: as at first |
+    /// | memory that was dropped, moved, or mapped over | by `madvise`, `mremap`, `mmap`, `brk`: its contents are as at first |
+    /// | memory that children get as zeros (`MADV_WIPEONFORK`) | zeros, as in a new copy |
     /// | memory mapped since | unmapped |
     /// | descriptors | those opened since are closed; the others get their offsets and flags back |
     /// | signals | actions, mask, the stack for handlers; interval timers stop |
@@ -151,8 +158,8 @@ impl Snapshot {
     /// |---|---|
     /// | files | contents, lengths, locks; what was read from pipes and sockets |
     /// | shared memory | shared mappings, and regions of the host |
-    /// | the process | limits, user, priority, name, times, timers of `timer_create`, signals that wait |
-    /// | advice | `madvise` on memory of the first state; after `MADV_FREE` the kernel may drop pages later, so use no such copy again |
+    /// | the process | limits, user, priority, name, times, timers of `timer_create`, signals that wait; processes that are no children |
+    /// | advice | locks, protection keys and advice that takes no contents away |
     ///
     /// The kernel says which pages were written (Linux 6.7); elsewhere all memory of the copy is compared.
     ///
@@ -160,7 +167,8 @@ impl Snapshot {
     ///
     /// The copy goes on as it was after these errors, and the message says to make a new one:
     ///
-    /// - Memory of the first state was unmapped, mapped anew, or has another protection. Or it was written and made read-only since.
+    /// - Memory of the first state was unmapped, is of another file, or has another protection.
+    /// - Asynchronous I/O was set up (`io_setup`).
     /// - A descriptor of the first state was closed, or names another file.
     /// - A thread was started that still runs, or a child process is there.
     /// - Several threads of the host have called the copy, or a pipeline was opened: the executor has a thread for each.

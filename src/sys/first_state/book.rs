@@ -3,7 +3,7 @@
 use std::ptr;
 
 use super::Carried;
-use super::pages::originals::{KEPT_MAX, KNOWN_MAX, Page};
+use super::pages::originals::Kept;
 use super::ranges::{List, RANGES_MAX, Range, Ranges};
 use super::refusal::Refusal;
 use crate::error::{Error, Result};
@@ -67,6 +67,8 @@ pub(super) struct Book {
     pub(super) compares: u64,
     /// Not 0 if another thread may have run since.
     pub(super) has_moved: u64,
+    /// Not 0 if pages that are dropped otherwise get their contents by copies.
+    pub(super) copies_all: u64,
     /// How often the process was put back.
     pub(super) resets: u64,
     /// The number of the image's process.
@@ -117,10 +119,8 @@ pub(super) struct Book {
     pub(super) list: [u8; LIST_BYTES],
     pub(super) text: [u8; COMPARED_BYTES],
     pub(super) other_text: [u8; COMPARED_BYTES],
-    /// How many pages are kept here; the place of each own page of the first state, from 1 on; and the pages.
-    pub(super) kept: u32,
-    pub(super) slots: [u32; KNOWN_MAX],
-    pub(super) kept_pages: [Page; KEPT_MAX],
+    /// Pages of the first state.
+    pub(super) kept: Kept,
 }
 
 /// The way to the book of this process.
@@ -154,7 +154,10 @@ impl Book {
         let start = ptr::from_ref(self).addr() as u64;
         let (before, behind) = (range.end.min(start), range.start.max(start + bytes() as u64));
         let parts = [(range.start, before), (behind, range.end)];
-        parts.into_iter().filter(|(start, end)| start < end).map(|(start, end)| Range { start, end })
+        parts
+            .into_iter()
+            .filter(|(start, end)| start < end)
+            .map(|(start, end)| Range { start, end })
     }
 
     pub(super) fn refused(&mut self, refusal: Refusal) -> u64 {

@@ -30,9 +30,8 @@ pub(super) fn put_back(book: &Book) {
     if segment() != book.segment {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the base was this in the first state.
-        let _ = unsafe {
-            call(libc::SYS_arch_prctl, [SET_GS, system::size(book.segment), 0, 0, 0])
-        };
+        let _ =
+            unsafe { call(libc::SYS_arch_prctl, [SET_GS, system::size(book.segment), 0, 0, 0]) };
     }
 }
 

@@ -12,8 +12,11 @@ pub(super) fn keep(book: &mut Book) -> Result<(), Refusal> {
     descriptors.clear();
     system::numbers_in(c"/proc/self/fd", text, |number, own| {
         let number = i32::try_from(number).unwrap_or(-1);
-        match state(number) {
-            Some(state) if number != own => descriptors.push(state),
+        match file(number) {
+            Some((device, inode)) if number != own => {
+                let new = Descriptor { number, device, inode, flags: 0, status: 0, offset: 0 };
+                descriptors.push(state(new))
+            }
             _ => Ok(()),
         }
     })?;
@@ -33,14 +36,12 @@ pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
     let Book { descriptors, now_descriptors, .. } = book;
     now_descriptors.clear();
     for first in descriptors.all() {
-        let now = state(first.number);
-        let now = now.filter(|now| now.device == first.device && now.inode == first.inode);
-        let Some(now) = now else {
-            let own = [book.notes, book.pagemap, book.maps].contains(&first.number);
-            let why = if own { Why::OwnDescriptor } else { Why::Descriptor };
+        let is_own = [book.notes, book.pagemap, book.maps].contains(&first.number);
+        if file(first.number) != Some((first.device, first.inode)) {
+            let why = if is_own { Why::OwnDescriptor } else { Why::Descriptor };
             return Err(Refusal::new(why, u64::from(first.number.unsigned_abs())));
-        };
-        now_descriptors.push(now)?;
+        }
+        now_descriptors.push(if is_own { *first } else { state(*first) })?;
     }
     Ok(())
 }
@@ -84,8 +85,8 @@ fn close_between(first: i32, end: i32) {
     }
 }
 
-/// The present state of a descriptor; `None` if it is not open.
-fn state(number: i32) -> Option<Descriptor> {
+/// The device and inode of a descriptor's file; `None` if it is not open.
+fn file(number: i32) -> Option<(u64, u64)> {
     let mut found = MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the kernel writes a `stat`.
     if unsafe { libc::fstat(number, found.as_mut_ptr()) } != 0 {
@@ -93,11 +94,16 @@ fn state(number: i32) -> Option<Descriptor> {
     }
     // SAFETY: it was zero, which is a value, and the kernel has written one.
     let found = unsafe { found.assume_init() };
+    Some((found.st_dev, found.st_ino))
+}
+
+/// The present state of an open descriptor of this file.
+fn state(of: Descriptor) -> Descriptor {
     // SAFETY: the command takes nothing.
-    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    let flags = unsafe { libc::fcntl(of.number, libc::F_GETFD) };
     // SAFETY: the command takes nothing.
-    let status = unsafe { libc::fcntl(number, libc::F_GETFL) };
+    let status = unsafe { libc::fcntl(of.number, libc::F_GETFL) };
     // SAFETY: it has no requirements.
-    let offset = unsafe { libc::lseek(number, 0, libc::SEEK_CUR) };
-    Some(Descriptor { number, flags, status, device: found.st_dev, inode: found.st_ino, offset })
+    let offset = unsafe { libc::lseek(of.number, 0, libc::SEEK_CUR) };
+    Descriptor { flags, status, offset, ..of }
 }

@@ -5,6 +5,7 @@
 //! | `madvise`, `process_madvise` with `MADV_FREE` | `EINVAL`, as before Linux 4.5 | the kernel drops these pages at any time later, also after a reset |
 //! | `io_uring` | `ENOSYS`, as before Linux 5.1 | the kernel writes memory when the work is done, also after a reset |
 //! | `userfaultfd` | `ENOSYS`, as before Linux 4.3 | the process could say itself what counts as written |
+//! | `pkey_alloc`, `mseal` | `ENOSYS`, as before Linux 4.9 and 6.10 | memory could not be put back, and no list of mappings says so |
 //!
 //! The calls of x32 fail (`EPERM`), as their numbers are others. Those of 32-bit programs end the process.
 
@@ -26,13 +27,14 @@ pub(super) fn install() -> Result<()> {
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,
         libc::SYS_userfaultfd,
+        libc::SYS_pkey_alloc,
+        libc::SYS_mseal,
     ];
     let unknown = unknown.map(|call| (call, Vec::new()));
     // First, as the others are for all threads with what this one has.
     filter::refuse_x32()?;
     let failing = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
-    for (calls, errno) in
-        [(Calls::from(lazy), libc::EINVAL), (Calls::from(unknown), libc::ENOSYS)]
+    for (calls, errno) in [(Calls::from(lazy), libc::EINVAL), (Calls::from(unknown), libc::ENOSYS)]
     {
         filter::install_for_all(calls, failing(errno))?;
     }

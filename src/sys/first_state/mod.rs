@@ -3,13 +3,14 @@
 //! | step | by | action |
 //! |---|---|---|
 //! | 1 | [`keep`] | lists mappings, descriptors, signal actions and threads in a [book](book::Book) that lies outside of the state |
-//! | 2 | the same | forks the [image](image): a child that never runs, and so keeps all memory |
-//! | 3 | the same | has the kernel note which pages are written from now on |
-//! | 4 | [`put_back`] | looks whether all can be put back, and refuses otherwise; nothing has changed then |
-//! | 5 | the same | unmaps and closes what is new, and copies the pages that were written from the image |
-//! | 6 | the same | returns from [`keep`] once more, with all memory and registers as they were |
+//! | 2 | the same | has a [filter] refuse what changes memory unseen |
+//! | 3 | the same | forks the [image]: a child that never runs, and so keeps all memory |
+//! | 4 | the same | has the kernel note which [pages] are written from now on |
+//! | 5 | [`put_back`] | looks whether all can be put back, and refuses otherwise; nothing has changed then |
+//! | 6 | the same | unmaps and closes what is new, and puts the pages back that are not those of the first state |
+//! | 7 | the same | returns from [`keep`] once more, with all memory and registers as they were |
 //!
-//! Steps 2 to 6 run on the book's own stack: they overwrite the main thread's stack, thread-locals and heap. They allocate nothing and
+//! Steps 3 to 7 run on the book's own stack: they overwrite the main thread's stack, thread-locals and heap. They allocate nothing and
 //! take no lock. Other threads sleep meanwhile, in the same wait as at first ([`threads`]).
 //!
 //! Invariant: what is not put back is refused, or is in the list of [`Snapshot::reset`](crate::controller::Snapshot::reset).

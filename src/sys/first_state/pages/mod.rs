@@ -7,14 +7,14 @@
 //! |---|---|---|
 //! | in memory, and not written since it was protected | own | none |
 //! | all else: written, dropped, moved, swapped out | own | gets its contents back |
-//! | own | not own | is dropped, and so is of the file or zero again |
+//! | own | not own | is dropped, and so is of the file or zero again. A few pages get these contents by copies |
 //! | not own | not own | none |
 //!
 //! So a page is left alone only if the kernel says that it is the one of the first state. What the program did to the others does not
 //! matter: `madvise` of all kinds, `mremap`, `mmap` over it. Only memory that is given back lazily (`MADV_FREE`) would have contents now
 //! and lose them later; a [filter](super::filter) refuses that.
 //!
-//! Pages that were put back are not protected again for some resets: a copy takes less time than a fault.
+//! Pages that were put back are not protected again for some resets, and few pages are dropped: a copy takes less time than a fault.
 
 mod compare;
 mod notes;
@@ -23,12 +23,14 @@ pub(super) mod originals;
 use super::book::{Book, Mapping};
 use super::image;
 use super::mappings::{self, READ, WIPED, WRITE};
-use super::ranges::{Range, difference, intersection};
+use super::ranges::{List, RANGES_MAX, Range, difference, intersection};
 use super::refusal::{Refusal, Why};
 use super::system::{self, call};
 
 /// The resets after which all pages are protected again.
 const RESETS_UNPROTECTED: u64 = 64;
+/// The most bytes that are copied instead of dropped.
+const COPIED_MAX: u64 = 1 << 20;
 /// The advice that takes marks away behind which no memory may be (Linux 6.13).
 const GUARD_REMOVE: usize = 103;
 /// The advice that drops pages, also of locked memory (Linux 5.18), and the one of before.
@@ -65,8 +67,9 @@ pub(super) fn begin(book: &mut Book) -> Result<(), Refusal> {
             book.wiped.join(mapping.range)?;
         }
     }
+    let outside = book.without_book(notes::ADDRESSES);
     let Book { own, wiped, used, spare, guards, first_own, .. } = book;
-    notes::scan(book.pagemap, |pages| {
+    notes::scan(book.pagemap, outside, |pages| {
         if pages.are_present() {
             return if pages.are_shared_zeros() { Ok(()) } else { used.join(pages.range) };
         }
@@ -113,17 +116,32 @@ pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
     for list in [&mut book.put, &mut book.drop, &mut book.unguard] {
         list.clear();
     }
+    book.unlocked.clear();
     if book.compares == 0 { look(book) } else { compare::check(book) }?;
-    originals::fetch(book)?;
+    let dropped: u64 = book.drop.all().iter().map(|range| range.bytes()).sum();
+    book.copies_all = u64::from(dropped <= COPIED_MAX && !is_due(book.resets + 1));
+    let Book { put, drop, kept, image, first, unlocked, .. } = book;
+    originals::fetch(*image, kept, put.all())?;
+    list_locked(first.all(), put.all(), unlocked)?;
+    if book.copies_all != 0 {
+        originals::fetch(*image, kept, drop.all())?;
+        list_locked(first.all(), drop.all(), unlocked)?;
+    }
     unlock(book)
 }
 
+/// True if the pages are protected in this reset.
+fn is_due(resets: u64) -> bool {
+    resets.is_multiple_of(RESETS_UNPROTECTED)
+}
+
 fn look(book: &mut Book) -> Result<(), Refusal> {
+    let outside = book.without_book(notes::ADDRESSES);
     let Book { own, first_own, guards, used, absent, clean, spare, put, drop, unguard, .. } = book;
     for list in [&mut *used, absent, clean, spare] {
         list.clear();
     }
-    notes::scan(book.pagemap, |pages| {
+    notes::scan(book.pagemap, outside, |pages| {
         if pages.are_clean() {
             clean.join(pages.range)?;
         }
@@ -143,12 +161,14 @@ fn look(book: &mut Book) -> Result<(), Refusal> {
     difference(guards.all(), absent.all(), |range| Err(Refusal::new(Why::Protected, range.start)))
 }
 
-/// Makes the pages that are put back writable, where they were not in the first state.
-fn unlock(book: &mut Book) -> Result<(), Refusal> {
-    book.unlocked.clear();
-    let Book { first, put, unlocked, .. } = book;
-    let mut rest = put.all();
-    for mapping in first.all() {
+/// Lists the parts of `ranges` that could not be written in the first state.
+fn list_locked(
+    first: &[Mapping],
+    ranges: &[Range],
+    locked: &mut List<Mapping, RANGES_MAX>,
+) -> Result<(), Refusal> {
+    let mut rest = ranges;
+    for mapping in first {
         while let [range, behind @ ..] = rest
             && range.end <= mapping.range.start
         {
@@ -159,9 +179,15 @@ fn unlock(book: &mut Book) -> Result<(), Refusal> {
         }
         for range in rest.iter().take_while(|range| range.start < mapping.range.end) {
             let Some(range) = range.overlap(mapping.range) else { continue };
-            unlocked.push(Mapping { range, ..*mapping })?;
+            locked.push(Mapping { range, ..*mapping })?;
         }
     }
+    Ok(())
+}
+
+/// Makes pages writable that were not in the first state.
+fn unlock(book: &mut Book) -> Result<(), Refusal> {
+    let unlocked = &book.unlocked;
     for (at, mapping) in unlocked.all().iter().enumerate() {
         if mappings::set_protection(mapping.range, READ | WRITE).is_err() {
             for done in &unlocked.all()[..at] {
@@ -183,18 +209,19 @@ pub(super) fn put_back(book: &mut Book) -> Result<(), Refusal> {
         // Before Linux 6.13 there are no such marks.
         let _ = advise(*range, GUARD_REMOVE);
     }
-    for range in book.drop.all() {
-        DROPS.into_iter().find_map(|advice| advise(*range, advice).ok()).map_or_else(
-            || image::copy_back(book.image, *range),
-            Ok,
-        )?;
+    let (copied, dropped) =
+        book.drop.all().split_at(if book.copies_all != 0 { book.drop.all().len() } else { 0 });
+    for range in dropped {
+        let mut drops = DROPS.into_iter().filter_map(|advice| advise(*range, advice).ok());
+        drops.next().map_or_else(|| image::copy_back(book.image, *range), Ok)?;
     }
-    originals::put_back(book)?;
+    originals::put_back(book, copied)?;
+    originals::put_back(book, book.put.all())?;
     for mapping in book.unlocked.all() {
         mappings::set_protection(mapping.range, mapping.bits)?;
     }
     book.resets += 1;
-    if book.compares == 0 && book.resets.is_multiple_of(RESETS_UNPROTECTED) {
+    if book.compares == 0 && is_due(book.resets) {
         protect(book)?;
     }
     Ok(())

@@ -4,8 +4,8 @@ use super::super::ranges::Range;
 use super::super::refusal::Refusal;
 use super::super::system::{self, call};
 
-/// The end of all addresses of a program.
-const ADDRESS_END: u64 = 0x7fff_ffff_f000;
+/// All addresses of a program.
+pub(super) const ADDRESSES: Range = Range { start: 0, end: 0x7fff_ffff_f000 };
 
 const USER_MODE_ONLY: i32 = 1;
 /// `UFFDIO_API`, its version, and the features: pages that were never used are protected, and a write to a protected page waits for no one.
@@ -106,19 +106,31 @@ pub(super) fn protect(notes: i32, range: Range) -> Result<(), Refusal> {
     control(notes, WRITE_PROTECT, argument.as_ptr().addr())
 }
 
-/// Runs `each` for the pages whose contents are in no file, in order.
+/// Runs `each` for the pages in these ranges whose contents are in no file, in order.
 pub(super) fn scan(
     pagemap: i32,
+    ranges: impl Iterator<Item = Range>,
     mut each: impl FnMut(Pages) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    for range in ranges {
+        scan_range(pagemap, range, &mut each)?;
+    }
+    Ok(())
+}
+
+fn scan_range(
+    pagemap: i32,
+    range: Range,
+    each: &mut impl FnMut(Pages) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     const FOUND_MAX: usize = 512;
     let mut found = [Found::default(); FOUND_MAX];
-    let mut at = 0;
-    while at < ADDRESS_END {
+    let mut at = range.start;
+    while at < range.end {
         let scan = Scan {
             bytes: size_of::<Scan>() as u64,
             start: at,
-            end: ADDRESS_END,
+            end: range.end,
             found: found.as_mut_ptr().addr() as u64,
             found_max: FOUND_MAX as u64,
             inverted: FILE,

@@ -8,11 +8,51 @@ use super::super::ranges::{PAGE_BYTES, Range, difference};
 use super::super::refusal::{Refusal, Why};
 use super::super::system;
 
-/// The pages that are kept here, and those of which it is known whether they are.
+/// The pages that are kept here, and the places of a table of them, a power of two.
 pub(in super::super) const KEPT_MAX: usize = 2048;
-pub(in super::super) const KNOWN_MAX: usize = 1 << 18;
+const PLACES: usize = 2 * KEPT_MAX;
 /// A place for a page.
-pub(in super::super) type Page = [u8; PAGE_BYTES as usize];
+pub(in super::super) type Page = [u8; 4096];
+
+/// The copies of pages. Zeros are none.
+#[repr(C)]
+pub(in super::super) struct Kept {
+    /// How many.
+    count: u32,
+    /// A table by the address of the page, 0 where there is none. The number of the copy is at the same place.
+    pages: [u64; PLACES],
+    numbers: [u32; PLACES],
+    copies: [Page; KEPT_MAX],
+}
+
+impl Kept {
+    /// The place of a page in the table, or the one for it.
+    fn place(&self, page: u64) -> usize {
+        let mixed = (page / PAGE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut place = system::size(mixed >> 32) % PLACES;
+        while self.pages[place] != page && self.pages[place] != 0 {
+            place = (place + 1) % PLACES;
+        }
+        place
+    }
+
+    fn copy_of(&self, page: u64) -> Option<&Page> {
+        let place = self.place(page);
+        (self.pages[place] == page).then(|| &self.copies[self.numbers[place] as usize])
+    }
+
+    /// The address for the copy of a page that has none, if there is room.
+    fn add(&mut self, page: u64) -> Option<u64> {
+        let place = self.place(page);
+        let copy = self.copies.get_mut(self.count as usize)?;
+        if self.pages[place] == page {
+            return None;
+        }
+        (self.pages[place], self.numbers[place]) = (page, self.count);
+        self.count += 1;
+        Some(copy.as_mut_ptr().addr() as u64)
+    }
+}
 
 /// Copies of pages that are due: address here, address in the image, bytes.
 struct Places {
@@ -42,71 +82,47 @@ impl Places {
     }
 }
 
-/// Gets copies of the pages that will be put back, as far as there is room. Nothing of the state changes.
-pub(super) fn fetch(book: &mut Book) -> Result<(), Refusal> {
-    let Book { put, first_own, slots, kept, kept_pages, image, .. } = book;
+/// Gets copies of the pages in these ranges, as far as there is room. Nothing of the state changes.
+pub(super) fn fetch(image: i32, kept: &mut Kept, ranges: &[Range]) -> Result<(), Refusal> {
     let mut places = Places::new();
-    let outcome = each_page(put.all(), first_own.all(), |page, number| {
-        let Some(slot) = slots.get_mut(number).filter(|slot| **slot == 0) else { return Ok(()) };
-        let Some(place) = kept_pages.get_mut(*kept as usize) else { return Ok(()) };
-        *kept += 1;
-        *slot = *kept;
-        places.push(*image, place.as_mut_ptr().addr() as u64, of(page))
-    })
-    .and_then(|()| places.copy(*image));
+    let outcome = ranges
+        .iter()
+        .flat_map(|range| range.pages())
+        .try_for_each(|page| match kept.add(page) {
+            Some(copy) => places.push(image, copy, of(page)),
+            None => Ok(()),
+        })
+        .and_then(|()| places.copy(image));
     if outcome.is_err() {
-        slots.fill(0);
-        *kept = 0;
+        kept.pages.fill(0);
+        kept.count = 0;
     }
     outcome
 }
 
-/// Puts the pages back.
+/// Puts the pages in these ranges back.
 ///
 /// # Errors
 ///
 /// When the image cannot be read. A part is put back then.
-pub(super) fn put_back(book: &Book) -> Result<(), Refusal> {
+pub(super) fn put_back(book: &Book, ranges: &[Range]) -> Result<(), Refusal> {
     let mut places = Places::new();
-    each_page(book.put.all(), book.first_own.all(), |page, number| {
-        let slot = book.slots.get(number).map_or(0, |slot| *slot as usize);
-        let kept = slot.checked_sub(1).and_then(|at| book.kept_pages.get(at));
+    for page in ranges.iter().flat_map(|range| range.pages()) {
+        let copy = book.kept.copy_of(page);
         // The kernel may write the live words at any moment.
         difference(&[of(page)], &book.live, |part| {
-            let Some(kept) = kept else { return places.push(book.image, part.start, part) };
-            let from = &kept[system::size(part.start - page)..];
+            let Some(copy) = copy else { return places.push(book.image, part.start, part) };
+            let from = &copy[system::size(part.start - page)..];
             let place = ptr::with_exposed_provenance_mut::<u8>(system::size(part.start));
             // SAFETY: the page is mapped and can be written, as `check` has found. No value there is in use.
             unsafe { ptr::copy_nonoverlapping(from.as_ptr(), place, system::size(part.bytes())) };
             Ok(())
-        })
-    })?;
+        })?;
+    }
     places.copy(book.image)
 }
 
 /// The range of the page at this address.
 fn of(page: u64) -> Range {
     Range { start: page, end: page + PAGE_BYTES }
-}
-
-/// Runs `each` for all pages of `put`, with their number among those of `first_own`. Other pages have the highest number.
-fn each_page(
-    put: &[Range],
-    first_own: &[Range],
-    mut each: impl FnMut(u64, usize) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    let (mut rest, mut passed) = (first_own, 0);
-    for page in put.iter().flat_map(|range| range.pages()) {
-        while let [first, behind @ ..] = rest
-            && first.end <= page
-        {
-            passed += first.bytes() / PAGE_BYTES;
-            rest = behind;
-        }
-        let number = rest.first().filter(|first| first.start <= page).map_or(usize::MAX, |first| {
-            system::size(passed + (page - first.start) / PAGE_BYTES)
-        });
-        each(page, number)?;
-    }
-    Ok(())
 }

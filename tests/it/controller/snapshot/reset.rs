@@ -11,6 +11,9 @@ use crate::testkit::launch;
 /// The number of the first state, by `run`. Its digits: no handler, a counter of 5, no list, a thread-local of 40, no other change.
 const FIRST: i64 = 504_000_000;
 
+/// An interrupt beside busy programs.
+const GRACE: Duration = Duration::from_secs(10);
+
 fn snapshot() -> (Snapshot, Library) {
     let executor = launch::builder().start().expect("an executor");
     let library = executor.library("main");
@@ -64,6 +67,16 @@ fn a_reset_without_notes_of_the_kernel_compares_memory() {
         assert_eq!(call_in(&library, "run"), FIRST, "round {round}");
         snapshot.reset(&copy).expect("reset");
     }
+    for function in CHANGES {
+        let (copy, library) = resettable(&snapshot, &library);
+        assert_eq!(call_in(&library, function), 0, "{function}");
+        match snapshot.reset(&copy) {
+            Ok(()) => assert_eq!(call_in(&library, "changed"), 0, "{function}"),
+            Err(error) => {
+                assert!(error.to_string().contains("make a new one"), "{function}: {error}")
+            }
+        }
+    }
 }
 
 #[test]
@@ -93,6 +106,8 @@ const CHANGES: &[&str] = &[
     "map_over_area",
     "map_over_and_write",
     "map_over_of_file",
+    "map_over_text",
+    "write_text",
     "grow_area",
     "guard",
     "advise",
@@ -134,6 +149,8 @@ fn what_would_change_memory_later_fails_in_a_copy() {
         "free_lazily_in_thread",
         "make_uring",
         "note_faults",
+        "seal",
+        "make_key",
     ] {
         assert_eq!(call_in(&library, function), 0, "{function}");
         snapshot.reset(&copy).unwrap_or_else(|error| panic!("{function}: {error}"));
@@ -181,7 +198,7 @@ fn a_copy_is_reset_after_a_child_that_has_ended() {
 fn a_copy_is_reset_after_an_interrupted_call() {
     let (snapshot, library) = snapshot();
     let (copy, library) = resettable(&snapshot, &library);
-    let options = CallOptions::new().timeout(Duration::from_millis(30));
+    let options = CallOptions::new().timeout(Duration::from_millis(30)).grace(GRACE);
     for _ in 0..10 {
         let spin = library.function::<super::Count>("spin");
         let error = spin.call_with(&options, ()).expect_err("it spins");
