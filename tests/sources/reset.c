@@ -29,8 +29,9 @@ static FILE *stream;
 static int opened = -1;
 static char *kept;
 static int kept_file = -1;
-/* Four pages of numbers, a page that was written and one that was not of a file, a constant page, four pages that were never used. */
-static char *area, *of_file, *constant, *unused, *text;
+/* Four pages of numbers, a page that was written and one that was not of a file, a constant page, four pages that were never used,
+ * a page that children get as zeros. */
+static char *area, *of_file, *constant, *unused, *text, *wiped;
 static char first_of_file;
 /* The end of the heap, whose last page has sevens. */
 static char *heap_end;
@@ -61,6 +62,8 @@ long begin(void) {
     memset(constant, 6, PAGE);
     mprotect(constant, PAGE, PROT_READ);
     unused = map(4 * PAGE);
+    wiped = map(PAGE);
+    madvise(wiped, PAGE, 18);
     text = mmap(NULL, 2 * PAGE, PROT_READ, MAP_PRIVATE, kept_file, 0);
     heap_end = (char *)sbrk(16 * PAGE) + 16 * PAGE;
     memset(heap_end - PAGE, 7, PAGE);
@@ -144,6 +147,7 @@ long changed(void) {
     syscall(SYS_arch_prctl, 0x1004, &segment);
     if (segment != first_segment) return 10;
     if (text[0] != 127 || text[PAGE] != first_of_file) return 12;
+    if (wiped[0]) return 13;
     int processor = sched_getcpu();
     return processor < 0 ? 11 : 0;
 }
@@ -166,6 +170,7 @@ long write_of_file(void) {
     of_file[PAGE] = first_of_file + 1;
     return of_file[1] = 0;
 }
+long use_wiped(void) { return wiped[0]++; }
 long use_unused(void) {
     memset(unused, 1, 4 * PAGE);
     return unused[PAGE] - 1;
