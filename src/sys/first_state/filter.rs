@@ -2,8 +2,8 @@
 //!
 //! | call | answer | why |
 //! |---|---|---|
-//! | `madvise`, `process_madvise` with `MADV_FREE` | `EINVAL`, as before Linux 4.5 | the kernel drops these pages at any time later, also after a reset |
-//! | `io_uring` | `ENOSYS`, as before Linux 5.1 | the kernel writes memory when the work is done, also after a reset |
+//! | `MADV_FREE` by `madvise`, `process_madvise` | `EINVAL`, as before Linux 4.5 | the kernel drops these pages later, also after a reset |
+//! | `io_uring` | `ENOSYS`, as before Linux 5.1 | the kernel writes when the work is done, also after a reset |
 //! | `userfaultfd` | `ENOSYS`, as before Linux 4.3 | the process could say itself what counts as written |
 //! | `pkey_alloc`, `mseal` | `ENOSYS`, as before Linux 4.9 and 6.10 | memory could not be put back, and no list of mappings says so |
 //!

@@ -209,8 +209,8 @@ pub(super) fn put_back(book: &mut Book) -> Result<(), Refusal> {
         // Before Linux 6.13 there are no such marks.
         let _ = advise(*range, GUARD_REMOVE);
     }
-    let (copied, dropped) =
-        book.drop.all().split_at(if book.copies_all != 0 { book.drop.all().len() } else { 0 });
+    let all = book.drop.all();
+    let (copied, dropped) = if book.copies_all != 0 { (all, &[][..]) } else { (&[][..], all) };
     for range in dropped {
         let mut drops = DROPS.into_iter().filter_map(|advice| advise(*range, advice).ok());
         drops.next().map_or_else(|| image::copy_back(book.image, *range), Ok)?;
