@@ -159,8 +159,12 @@ mod tests {
             let (first, second) = (next(), next());
             let (mut less, mut both) = (Vec::new(), Vec::new());
             let (of, other) = (ranges(first), ranges(second));
-            difference(&of, &other, |range| Ok(less.push(range))).expect("room");
-            intersection(&of, &other, |range| Ok(both.push(range))).expect("room");
+            let push = |list: &mut Vec<Range>, range| {
+                list.push(range);
+                Ok(())
+            };
+            difference(&of, &other, |range| push(&mut less, range)).expect("room");
+            intersection(&of, &other, |range| push(&mut both, range)).expect("room");
             assert_eq!((bits(&less), bits(&both)), (first & !second, first & second));
             for list in [less, both] {
                 assert!(list.windows(2).all(|pair| pair[0].end <= pair[1].start));
