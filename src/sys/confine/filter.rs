@@ -71,8 +71,8 @@ pub(super) fn install(calls: Calls, others: SeccompAction, these: SeccompAction)
     apply(&BpfProgram::try_from(filter).map_err(refused)?)
 }
 
-/// Installs a filter for all threads of this process and all that they will start: `these` becomes of the calls in the list, and the
-/// others are allowed.
+/// Installs a filter for all threads of this process and all that they will start. `these` becomes of the calls in the list; the others
+/// are allowed.
 ///
 /// # Errors
 ///

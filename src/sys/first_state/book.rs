@@ -82,7 +82,7 @@ pub(super) struct Book {
     pub(super) alternate: [u64; 3],
     pub(super) actions: [[u64; 4]; 65],
     pub(super) first_break: u64,
-    /// The end of the heap before it was set to that of the first state; 0 if it is the same.
+    /// The end of the heap before it grew to its end of the first state; 0 if it did not.
     pub(super) shrunk_break: u64,
     /// The base of the segment that glibc does not use.
     pub(super) segment: u64,
@@ -113,7 +113,7 @@ pub(super) struct Book {
     pub(super) put: Ranges,
     pub(super) drop: Ranges,
     pub(super) unguard: Ranges,
-    /// The list of mappings at which nothing was to be done, and the present one.
+    /// The list of mappings when nothing was to be done, and the present one.
     pub(super) known_bytes: usize,
     pub(super) known: [u8; LIST_BYTES],
     pub(super) list: [u8; LIST_BYTES],

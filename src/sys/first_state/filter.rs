@@ -1,4 +1,4 @@
-//! What a process with a first state may not do: change memory in ways that a look at its pages does not show.
+//! A filter of system calls: no change of memory that a look at the pages does not show.
 //!
 //! | call | answer | why |
 //! |---|---|---|
@@ -7,7 +7,7 @@
 //! | `userfaultfd` | `ENOSYS`, as before Linux 4.3 | the process could say itself what counts as written |
 //! | `pkey_alloc`, `mseal` | `ENOSYS`, as before Linux 4.9 and 6.10 | memory could not be put back, and no list of mappings says so |
 //!
-//! The calls of x32 fail (`EPERM`), as their numbers are others. Those of 32-bit programs end the process.
+//! The calls of x32 fail (`EPERM`), as their numbers are others. The calls of 32-bit programs end the process.
 
 use seccompiler::SeccompAction;
 

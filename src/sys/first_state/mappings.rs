@@ -95,7 +95,7 @@ fn mapping(mut line: &[u8]) -> Mapping {
     Mapping { range: Range { start, end }, bits, offset, device, inode }
 }
 
-/// Lists what was mapped since the first state. The end of the heap is set to that of then.
+/// Lists what was mapped since the first state. The heap gets its end of the first state.
 pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
     grow_heap(book);
     book.added.clear();

@@ -7,7 +7,7 @@
 //! | 3 | the same | forks the [image]: a child that never runs, and so keeps all memory |
 //! | 4 | the same | has the kernel note which [pages] are written from now on |
 //! | 5 | [`put_back`] | looks whether all can be put back, and refuses otherwise; nothing has changed then |
-//! | 6 | the same | unmaps and closes what is new, and puts the pages back that are not those of the first state |
+//! | 6 | the same | unmaps and closes what is new, and puts the pages back that were changed |
 //! | 7 | the same | returns from [`keep`] once more, with all memory and registers as they were |
 //!
 //! Steps 3 to 7 run on the book's own stack: they overwrite the main thread's stack, thread-locals and heap. They allocate nothing and

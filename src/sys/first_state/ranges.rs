@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_and_intersections_are_those_of_sets() {
+    fn differences_and_intersections_are_as_of_sets() {
         let mut seed = 1_u64;
         let mut next = || {
             seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);

@@ -1,11 +1,11 @@
 //! The comparison of all memory with the image, where the kernel does not note writes.
 
-use super::super::book::{Book, COMPARED_BYTES};
-use super::super::image;
-use super::super::mappings::READ;
-use super::super::ranges::{PAGE_BYTES, Range};
-use super::super::refusal::{Refusal, Why};
-use super::super::system::{self, call};
+use crate::sys::first_state::book::{Book, COMPARED_BYTES};
+use crate::sys::first_state::image;
+use crate::sys::first_state::mappings::READ;
+use crate::sys::first_state::ranges::{PAGE_BYTES, Range};
+use crate::sys::first_state::refusal::{Refusal, Why};
+use crate::sys::first_state::system::{self, call};
 
 /// Lists the pages that differ from the image's as those to put back.
 pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {

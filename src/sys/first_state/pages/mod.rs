@@ -10,8 +10,8 @@
 //! | own | not own | is dropped, and so is of the file or zero again. A few pages get these contents by copies |
 //! | not own | not own | none |
 //!
-//! So a page is left alone only if the kernel says that it is the one of the first state. What the program did to the others does not
-//! matter: `madvise` of all kinds, `mremap`, `mmap` over it. Only memory that is given back lazily (`MADV_FREE`) would have contents now
+//! So a page is left alone only if the kernel says that it is the one of the first state. Any change of the others is undone: a
+//! write, `madvise` of all kinds, `mremap`, `mmap` over it. Only memory that is given back lazily (`MADV_FREE`) would have contents now
 //! and lose them later; a [filter](super::filter) refuses that.
 //!
 //! Pages that were put back are not protected again for some resets, and few pages are dropped: a copy takes less time than a fault.
@@ -117,7 +117,7 @@ pub(super) fn check(book: &mut Book) -> Result<(), Refusal> {
         list.clear();
     }
     book.unlocked.clear();
-    if book.compares == 0 { look(book) } else { compare::check(book) }?;
+    if book.compares == 0 { list_changed(book) } else { compare::check(book) }?;
     let dropped: u64 = book.drop.all().iter().map(|range| range.bytes()).sum();
     book.copies_all = u64::from(dropped <= COPIED_MAX && !is_due(book.resets + 1));
     let Book { put, drop, kept, image, first, unlocked, .. } = book;
@@ -135,7 +135,7 @@ fn is_due(resets: u64) -> bool {
     resets.is_multiple_of(RESETS_UNPROTECTED)
 }
 
-fn look(book: &mut Book) -> Result<(), Refusal> {
+fn list_changed(book: &mut Book) -> Result<(), Refusal> {
     let outside = book.without_book(notes::ADDRESSES);
     let Book { own, first_own, guards, used, absent, clean, spare, put, drop, unguard, .. } = book;
     for list in [&mut *used, absent, clean, spare] {

@@ -1,8 +1,8 @@
-//! What the kernel says of pages: `userfaultfd` has it note which were written, and [`PAGEMAP_SCAN`] lists them (Linux 6.7).
+//! The notes of the kernel: `userfaultfd` makes it note which pages are written, and [`PAGEMAP_SCAN`] lists them (Linux 6.7).
 
-use super::super::ranges::Range;
-use super::super::refusal::Refusal;
-use super::super::system::{self, call};
+use crate::sys::first_state::ranges::Range;
+use crate::sys::first_state::refusal::Refusal;
+use crate::sys::first_state::system::{self, call};
 
 /// All addresses of a program.
 pub(super) const ADDRESSES: Range = Range { start: 0, end: 0x7fff_ffff_f000 };
@@ -20,8 +20,8 @@ const WRITE_PROTECT: usize = 0xc018_aa06;
 const PROTECT: u64 = 1;
 
 const PAGEMAP_SCAN: usize = 0xc060_6610;
-/// Categories of pages: writes are noted there; written, or never protected; of a file; in memory; not in memory, but there; of zeros that
-/// all processes share.
+/// Categories of pages: writes are noted there; written, or never protected; of a file. Then: in memory; not in memory, but there; of
+/// zeros that all processes share.
 const NOTED: u64 = 1;
 const WRITTEN: u64 = 1 << 1;
 const FILE: u64 = 1 << 2;

@@ -2,21 +2,21 @@
 
 use std::ptr;
 
-use super::super::book::Book;
-use super::super::image::{self, RANGES_AT_ONCE};
-use super::super::ranges::{PAGE_BYTES, Range, difference};
-use super::super::refusal::{Refusal, Why};
-use super::super::system;
+use crate::sys::first_state::book::Book;
+use crate::sys::first_state::image::{self, RANGES_AT_ONCE};
+use crate::sys::first_state::ranges::{PAGE_BYTES, Range, difference};
+use crate::sys::first_state::refusal::{Refusal, Why};
+use crate::sys::first_state::system;
 
 /// The pages that are kept here, and the places of a table of them, a power of two.
-pub(in super::super) const KEPT_MAX: usize = 2048;
+pub(in crate::sys::first_state) const KEPT_MAX: usize = 2048;
 const PLACES: usize = 2 * KEPT_MAX;
 /// A place for a page.
-pub(in super::super) type Page = [u8; 4096];
+pub(in crate::sys::first_state) type Page = [u8; 4096];
 
 /// The copies of pages. Zeros are none.
 #[repr(C)]
-pub(in super::super) struct Kept {
+pub(in crate::sys::first_state) struct Kept {
     /// How many.
     count: u32,
     /// A table by the address of the page, 0 where there is none. The number of the copy is at the same place.

@@ -140,7 +140,7 @@ fn a_reset_undoes_all_that_changes_memory() {
 }
 
 #[test]
-fn what_would_change_memory_later_fails_in_a_copy() {
+fn calls_that_change_memory_later_fail_in_a_copy() {
     let (snapshot, library) = snapshot();
     let (copy, library) = resettable(&snapshot, &library);
     for function in [
