@@ -2,11 +2,14 @@
 
 use super::book::{Book, Handle};
 use super::ranges::Range;
+#[cfg(target_arch = "x86_64")]
 use super::system::{self, call};
 use crate::error::{Error, Result};
 
 /// `arch_prctl`: the base of the segment GS.
+#[cfg(target_arch = "x86_64")]
 const SET_GS: usize = 0x1001;
+#[cfg(target_arch = "x86_64")]
 const GET_GS: usize = 0x1004;
 
 /// Whether states are kept on this processor.
@@ -28,21 +31,33 @@ pub(super) fn keep(book: &mut Book) {
 
 pub(super) fn put_back(book: &Book) {
     if segment() != book.segment {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the base was this in the first state.
-        let _ =
-            unsafe { call(libc::SYS_arch_prctl, [SET_GS, system::size(book.segment), 0, 0, 0]) };
+        set_segment(book.segment);
     }
 }
 
 /// The base of the segment GS.
+#[cfg(target_arch = "x86_64")]
 fn segment() -> u64 {
     let mut base = 0_u64;
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: the kernel writes one word.
     let _ = unsafe { call(libc::SYS_arch_prctl, [GET_GS, (&raw mut base).addr(), 0, 0, 0]) };
     base
 }
+
+#[cfg(target_arch = "x86_64")]
+fn set_segment(base: u64) {
+    // SAFETY: the base was this in the first state.
+    let _ = unsafe { call(libc::SYS_arch_prctl, [SET_GS, system::size(base), 0, 0, 0]) };
+}
+
+/// There is no such segment.
+#[cfg(not(target_arch = "x86_64"))]
+fn segment() -> u64 {
+    0
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn set_segment(_base: u64) {}
 
 /// The address of this thread's `rseq` area, if glibc has one (2.35).
 #[cfg(target_arch = "x86_64")]

@@ -40,13 +40,14 @@ pub(super) fn open(path: &CStr, flags: i32) -> std::result::Result<i32, Refusal>
 
 /// The links of a folder: 2, and one for each folder in it.
 pub(super) fn links(path: &CStr) -> std::result::Result<u64, Refusal> {
-    let mut found = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: the path is a string, and the kernel writes a `stat`.
-    if unsafe { libc::stat(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+    let mut found = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    let (at, place) = (libc::AT_FDCWD, found.as_mut_ptr());
+    // SAFETY: the path is a string, and the kernel writes a `statx`.
+    if unsafe { libc::statx(at, path.as_ptr(), 0, libc::STATX_NLINK, place) } != 0 {
         return Err(Refusal::kernel(nix::errno::Errno::last_raw()));
     }
     // SAFETY: it was zero, which is a value, and the kernel has written one.
-    Ok(unsafe { found.assume_init() }.st_nlink)
+    Ok(u64::from(unsafe { found.assume_init() }.stx_nlink))
 }
 
 /// Closes a file that [`open`] has opened.
