@@ -3,8 +3,7 @@
 use std::ptr;
 
 use super::Carried;
-use super::pages::originals::Kept;
-use super::ranges::{List, RANGES_MAX, Range, Ranges};
+use super::ranges::{Kept, List, RANGES_MAX, Range, Ranges};
 use super::refusal::Refusal;
 use crate::error::{Error, Result};
 

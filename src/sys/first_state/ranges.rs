@@ -1,4 +1,4 @@
-//! Lists of fixed room, and ranges of addresses in order.
+//! Lists of fixed room, ranges of addresses in order, and copies of pages.
 
 use super::refusal::{Refusal, Why};
 
@@ -124,6 +124,58 @@ pub(super) fn intersection(
         }
     }
     Ok(())
+}
+
+/// The pages that are kept, and the places of a table of them, a power of two.
+pub(super) const KEPT_MAX: usize = 2048;
+const PLACES: usize = 2 * KEPT_MAX;
+/// A place for a page.
+pub(super) type Page = [u8; 4096];
+
+/// The copies of pages. Zeros are none.
+#[repr(C)]
+pub(super) struct Kept {
+    /// How many.
+    count: u32,
+    /// A table by the address of the page, 0 where there is none. The number of the copy is at the same place.
+    pages: [u64; PLACES],
+    numbers: [u32; PLACES],
+    copies: [Page; KEPT_MAX],
+}
+
+impl Kept {
+    /// The place of a page in the table, or the one for it.
+    fn place(&self, page: u64) -> usize {
+        let mixed = (page / PAGE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut place = usize::try_from(mixed >> 32).unwrap_or_default() % PLACES;
+        while self.pages[place] != page && self.pages[place] != 0 {
+            place = (place + 1) % PLACES;
+        }
+        place
+    }
+
+    pub(super) fn copy_of(&self, page: u64) -> Option<&Page> {
+        let place = self.place(page);
+        (self.pages[place] == page).then(|| &self.copies[self.numbers[place] as usize])
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.pages.fill(0);
+        self.count = 0;
+    }
+
+    /// The address for the copy of a page that has none, if there is room.
+    pub(super) fn add(&mut self, page: u64) -> Option<u64> {
+        let place = self.place(page);
+        let copy = self.copies.get_mut(self.count as usize)?;
+        if self.pages[place] == page {
+            return None;
+        }
+        (self.pages[place], self.numbers[place]) = (page, self.count);
+        self.count += 1;
+        Some(copy.as_mut_ptr().addr() as u64)
+    }
 }
 
 #[cfg(test)]

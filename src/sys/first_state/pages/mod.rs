@@ -18,7 +18,7 @@
 
 mod compare;
 mod notes;
-pub(super) mod originals;
+mod originals;
 
 use super::book::{Book, Mapping};
 use super::image;

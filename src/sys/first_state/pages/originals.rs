@@ -4,55 +4,9 @@ use std::ptr;
 
 use crate::sys::first_state::book::Book;
 use crate::sys::first_state::image::{self, RANGES_AT_ONCE};
-use crate::sys::first_state::ranges::{PAGE_BYTES, Range, difference};
+use crate::sys::first_state::ranges::{Kept, PAGE_BYTES, Range, difference};
 use crate::sys::first_state::refusal::{Refusal, Why};
 use crate::sys::first_state::system;
-
-/// The pages that are kept here, and the places of a table of them, a power of two.
-pub(in crate::sys::first_state) const KEPT_MAX: usize = 2048;
-const PLACES: usize = 2 * KEPT_MAX;
-/// A place for a page.
-pub(in crate::sys::first_state) type Page = [u8; 4096];
-
-/// The copies of pages. Zeros are none.
-#[repr(C)]
-pub(in crate::sys::first_state) struct Kept {
-    /// How many.
-    count: u32,
-    /// A table by the address of the page, 0 where there is none. The number of the copy is at the same place.
-    pages: [u64; PLACES],
-    numbers: [u32; PLACES],
-    copies: [Page; KEPT_MAX],
-}
-
-impl Kept {
-    /// The place of a page in the table, or the one for it.
-    fn place(&self, page: u64) -> usize {
-        let mixed = (page / PAGE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut place = system::size(mixed >> 32) % PLACES;
-        while self.pages[place] != page && self.pages[place] != 0 {
-            place = (place + 1) % PLACES;
-        }
-        place
-    }
-
-    fn copy_of(&self, page: u64) -> Option<&Page> {
-        let place = self.place(page);
-        (self.pages[place] == page).then(|| &self.copies[self.numbers[place] as usize])
-    }
-
-    /// The address for the copy of a page that has none, if there is room.
-    fn add(&mut self, page: u64) -> Option<u64> {
-        let place = self.place(page);
-        let copy = self.copies.get_mut(self.count as usize)?;
-        if self.pages[place] == page {
-            return None;
-        }
-        (self.pages[place], self.numbers[place]) = (page, self.count);
-        self.count += 1;
-        Some(copy.as_mut_ptr().addr() as u64)
-    }
-}
 
 /// Copies of pages that are due: address here, address in the image, bytes.
 struct Places {
@@ -94,8 +48,7 @@ pub(super) fn fetch(image: i32, kept: &mut Kept, ranges: &[Range]) -> Result<(),
         })
         .and_then(|()| places.copy(image));
     if outcome.is_err() {
-        kept.pages.fill(0);
-        kept.count = 0;
+        kept.clear();
     }
     outcome
 }
