@@ -214,13 +214,20 @@ fn many(snapshot: &Snapshot, dylib: &Library) -> Result<()> {
     drop(alive);
     let after = state()?;
     println!(
-        "{MANY} copies, {ALIVE} at once, in {:.1} s: the host's CPU time {:.0} us each; it has {} threads, {} descriptors and {} KiB more for each that is there; behind them {} threads, {} descriptors and {} KiB more than before",
+        "{MANY} copies, {ALIVE} at once, in {:.1} s: {:.0} us of the host's CPU time each",
         begun.elapsed().as_secs_f64(),
         // A tick is 10 ms.
         own_ticks as f64 * 1e4 / MANY as f64,
-        (most.0 - before.0) as f64 / ALIVE as f64,
-        (most.1 - before.1) as f64 / ALIVE as f64,
-        most.2.saturating_sub(before.2) / ALIVE as u64,
+    );
+    let each = |most: u64, before: u64| most.saturating_sub(before) as f64 / ALIVE as f64;
+    println!(
+        "each that is there adds {:.1} threads, {:.1} descriptors and {:.0} KiB to the host",
+        each(most.0 as u64, before.0 as u64),
+        each(most.1 as u64, before.1 as u64),
+        each(most.2, before.2),
+    );
+    println!(
+        "behind the last the host has {} threads, {} descriptors and {} KiB more than before",
         after.0 as i64 - before.0 as i64,
         after.1 as i64 - before.1 as i64,
         after.2 as i64 - before.2 as i64,

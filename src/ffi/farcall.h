@@ -434,9 +434,9 @@ typedef struct {
     // A kill (farcall_executor_kill) closes the session. Closing the executor waits for no call: the memory of linked code lives until
     // the last one has returned.
     bool in_process;
-    // Lets the executor fork the later ones of the same program, environment and rights from a process that has loaded the program and
-    // runs no linked code: restarts, standbys, several processes, and other executors while this one is there. They start in two thirds
-    // of the time, and have the layout of their libraries in common. Executors without this option are started anew.
+    // The first executor of a program, an environment and rights parts a process from itself that has loaded the program. That process
+    // runs no linked code. It forks restarts, standbys, further processes, and other executors while this one is there. They start in
+    // two thirds of the time, and have the layout of their libraries in common. Executors without this option are started anew.
     bool shared_layout;
     // Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;

@@ -78,9 +78,9 @@ pub struct ExecutorOptions {
     /// A kill (farcall_executor_kill) closes the session. Closing the executor waits for no call: the memory of linked code lives until
     /// the last one has returned.
     pub in_process: bool,
-    /// Lets the executor fork the later ones of the same program, environment and rights from a process that has loaded the program and
-    /// runs no linked code: restarts, standbys, several processes, and other executors while this one is there. They start in two thirds
-    /// of the time, and have the layout of their libraries in common. Executors without this option are started anew.
+    /// The first executor of a program, an environment and rights parts a process from itself that has loaded the program. That process
+    /// runs no linked code. It forks restarts, standbys, further processes, and other executors while this one is there. They start in
+    /// two thirds of the time, and have the layout of their libraries in common. Executors without this option are started anew.
     pub shared_layout: bool,
     /// Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     pub environment: *const *const c_char,

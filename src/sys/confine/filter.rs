@@ -27,7 +27,7 @@ where
 }
 
 /// Matches an argument of which the bits of the mask are these.
-pub(super) fn rule(argument: u8, mask: i32, bits: i32) -> Result<SeccompRule> {
+pub(in crate::sys) fn rule(argument: u8, mask: i32, bits: i32) -> Result<SeccompRule> {
     all(vec![masked(argument, mask, bits)?])
 }
 

@@ -1,5 +1,5 @@
 //! Every system call that takes a process (A2, A4), tried from code at each level. It is tried on the controller, on executors
-//! beside it, zygotes, copies and sweepers, and by executors of one start zygote on it and on each other.
+//! beside it, zygotes, copies and sweepers. Executors of one start zygote try it on the zygote and on each other.
 
 use std::fs;
 

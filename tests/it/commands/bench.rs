@@ -297,7 +297,7 @@ fn a_busy_cpu_is_a_warning() {
     assert!(report["load"]["busy_percent"].as_f64() > Some(20.0), "{report}");
 }
 
-/// How many times as long as its own time the work of this thread takes: 1 on an idle machine, 3 beside two other threads on its CPU.
+/// The time that work of this thread takes, divided by the thread's own time: 1 on an idle machine, 3 beside two busy threads.
 fn contention() -> f64 {
     const OWN_TIME: Duration = Duration::from_millis(50);
     let own = || Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock"));
@@ -308,7 +308,7 @@ fn contention() -> f64 {
     begun.elapsed().as_secs_f64() / (own() - own_begun).as_secs_f64()
 }
 
-/// What the run does beside its rounds takes longer where other work wants the CPUs.
+/// The work beside the rounds takes longer where other programs want the CPUs.
 #[test]
 fn a_run_has_the_length_that_was_asked_within_a_fifth() {
     let mut lengths = Vec::new();
