@@ -112,9 +112,12 @@ impl Snapshot {
     /// longer, and one more process: a child of the copy that never runs, and keeps the memory. That process ends with the copy. The copy
     /// has three more descriptors, from 800 on, and up to 8 MiB of pages to put back. No copy made by [`Snapshot::spawn`] has any of that.
     ///
-    /// Some system calls would change memory after a reset. They fail in such a copy, as on older kernels: `madvise` with `MADV_FREE`
-    /// (`EINVAL`), `io_uring`, `userfaultfd`, `pkey_alloc` and `mseal` (`ENOSYS`). So programs that it starts get no more rights by their
-    /// files (`PR_SET_NO_NEW_PRIVS`).
+    /// Some system calls would change memory after a reset. They fail in such a copy, most of them as on older kernels:
+    ///
+    /// - `madvise` with `MADV_FREE`, and `clone` of a process that shares the memory while its parent goes on (`EINVAL`);
+    /// - `io_uring`, `userfaultfd`, `pkey_alloc`, `mseal` and `clone3` (`ENOSYS`).
+    ///
+    /// So programs that it starts get no more rights by their files (`PR_SET_NO_NEW_PRIVS`).
     ///
     /// Until its session ends, such a copy does not look whether its host has ended. The kernel kills it then; code that becomes another
     /// user prevents that.
