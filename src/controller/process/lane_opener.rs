@@ -10,12 +10,14 @@
 //! neither sends nor receives.
 
 mod interrupts;
+mod silence;
 mod way;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+use self::silence::Silence;
 use self::way::Way;
 use super::callbacks::Callbacks;
 use super::pipelines::Pipelines;
@@ -56,8 +58,7 @@ pub(crate) struct LaneOpener {
     numbered: Mutex<Numbered>,
     /// Locked until a message that was received is noted. The supervisor and a thread that looks for last words both receive.
     hears: Mutex<()>,
-    /// Locked while a message is sent, and while none may be.
-    sends: Mutex<()>,
+    silence: Silence,
     /// The process that ends what the executor leaves; `None` inside for an executor that is not to be asked for one.
     sweeper: OnceLock<Option<Awaiter>>,
 }
@@ -98,7 +99,7 @@ impl LaneOpener {
             features: OnceLock::new(),
             numbered: Mutex::default(),
             hears: Mutex::default(),
-            sends: Mutex::default(),
+            silence: Silence::default(),
             sweeper: OnceLock::from(None),
         }
     }
@@ -428,16 +429,19 @@ impl LaneOpener {
     ) -> Result<()> {
         self.lanes.origin().check()?;
         self.check(message)?;
-        let _sends = self.sends.lock();
+        let _sends = self.silence.sending()?;
         control::send(self.socket()?, message, files, deadline)?;
         self.ring();
         Ok(())
     }
 
-    /// Runs `work`, during which no message is sent: other threads wait with theirs.
-    pub(crate) fn while_silent<R>(&self, work: impl FnOnce() -> R) -> R {
-        let _sends = self.sends.lock();
-        work()
+    /// Runs `work`, during which no message is sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Silence::keep`].
+    pub(crate) fn while_silent<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.silence.keep(work)
     }
 
     /// Makes the executor read the socket.
