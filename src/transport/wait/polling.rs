@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | the peer stored the number of this CPU ([`CpuHints`]) | the peer needs this CPU to answer | yields, or sleeps at once |
 //! | the same for [`SHARED_WAITS`] waits | the kernel leaves both sides on this CPU | leaves it, if it is the executor |
-//! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | does not yield for [`UNYIELDING`] |
+//! | a yield to that peer took more than [`YIELD_MAX`] | another thread had this CPU | does not yield for some milliseconds |
 //! | over [`GAP_MIN`] between two looks at the clock | another thread had this CPU | sleeps, then polls for [`CONTENDED_SPIN`] |
 //! | the first wait | the threads of the peer start, which need CPUs | polls for [`CONTENDED_SPIN`], then sleeps |
 //! | none | no other thread wants this CPU | polls for the time that the user gave |
@@ -46,9 +46,12 @@ const GAP_MIN: Duration = Duration::from_micros(20);
 const SHARED_WAITS: u32 = 64;
 /// The least time between two moves: a move costs some microseconds, and may be in vain.
 const LEAVE_PAUSE: Duration = Duration::from_millis(5);
-/// Behind a yield that took long, a side sleeps until waits have followed each other for this time without a gap of
-/// [`YIELD_MAX`]: threads that want the CPU have it at least once in that time.
-const UNYIELDING: Duration = Duration::from_millis(50);
+/// Behind a yield that took long, a side sleeps until waits have followed each other without a gap of [`YIELD_MAX`] for a time of
+/// this length at first and at most. In the longest, threads that want the CPU have it at least once.
+const UNYIELDING_MIN: Duration = Duration::from_millis(4);
+const UNYIELDING_MAX: Duration = Duration::from_millis(64);
+/// The time doubles when the next long yield comes before this many such times have passed. Else it is the shortest again.
+const UNYIELDING_TIMES: u32 = 8;
 /// A thread that computes keeps the CPU for a slice of some milliseconds after a yield to it. The peer keeps it for its own
 /// work between two calls, which is no sign of a third thread.
 const YIELD_MAX: Duration = Duration::from_millis(1);
@@ -97,7 +100,7 @@ pub(crate) struct Polling {
 impl Polling {
     pub(in crate::transport) fn new(policy: PollPolicy, cpu_hints: CpuHints) -> Self {
         let contention = Contention { until: None, memory: CONTENDED_MIN };
-        let yielding = Yielding { last: None, first: Instant::now() };
+        let yielding = Yielding { last: None, first: Instant::now(), pause: UNYIELDING_MIN };
         Self {
             policy,
             delay: PollDelay::new(),
@@ -257,7 +260,10 @@ impl Polling {
             let answer = poll();
             let now = Instant::now();
             if now - last > YIELD_MAX {
-                self.yielding.took_long(now);
+                // An executor without a call has lost nothing: the peer may have used the CPU for its own work.
+                if answer.is_some() || self.cpu_hints.side() == Side::Controller {
+                    self.yielding.took_long(now);
+                }
                 return answer;
             }
             if answer.is_some() {
@@ -382,8 +388,10 @@ impl Departure {
 struct Yielding {
     /// The last wait behind a yield that took long; `None` while yields are short.
     last: Option<Instant>,
-    /// The first wait of a row without a gap.
+    /// The first wait of a row without a gap; while yields are short, of the last such row.
     first: Instant,
+    /// How long a row has to last before this side yields again.
+    pause: Duration,
 }
 
 impl Yielding {
@@ -394,10 +402,12 @@ impl Yielding {
         if now - std::mem::replace(last, now) > YIELD_MAX {
             self.first = now;
         }
-        now - self.first > UNYIELDING
+        now - self.first > self.pause
     }
 
     fn took_long(&mut self, now: Instant) {
+        let is_soon = now - self.first < self.pause * UNYIELDING_TIMES;
+        self.pause = if is_soon { (self.pause * 2).min(UNYIELDING_MAX) } else { UNYIELDING_MIN };
         (self.last, self.first) = (Some(now), now);
     }
 
@@ -431,8 +441,12 @@ mod tests {
 
     /// The polling of a controller, and the segment whose second word is the executor's CPU.
     fn polling(spin: Duration) -> (Arc<Segment>, Polling) {
+        polling_of(Side::Controller, spin)
+    }
+
+    fn polling_of(side: Side, spin: Duration) -> (Arc<Segment>, Polling) {
         let segment = Arc::new(Segment::create(c"test", 4096, false).expect("memory"));
-        let cpu_hints = CpuHints::new(&segment, [0, 1], Side::Controller);
+        let cpu_hints = CpuHints::new(&segment, [0, 1], side);
         let mut polling = Polling::new(PollPolicy::new(spin), cpu_hints);
         assert_eq!(limit(&mut polling), spin.min(CONTENDED_SPIN), "the peer starts");
         (segment, polling)
@@ -557,12 +571,46 @@ mod tests {
         polling.yielding.took_long(Instant::now());
         assert_eq!(polling.give_way(yields), None);
         // A gap begins the time anew.
-        std::thread::sleep(UNYIELDING);
+        std::thread::sleep(polling.yielding.pause);
         assert_eq!(polling.give_way(yields), None);
         polling.yielding.was_short();
         assert_eq!(polling.give_way(|| Some(())), Some(()));
         segment.words()[1].store(0, Ordering::Relaxed);
         assert!(polling.begin(Deadline::SESSION_END).is_some());
         assert!(!polling.shares_cpu);
+    }
+
+    #[test]
+    fn a_long_yield_without_a_call_is_no_sign_for_an_executor() {
+        let long = |answer: Option<()>| {
+            move || {
+                std::thread::sleep(YIELD_MAX * 2);
+                answer
+            }
+        };
+        for (side, answer, is_sign) in [
+            (Side::Controller, None, true),
+            (Side::Controller, Some(()), true),
+            (Side::Executor, Some(()), true),
+            (Side::Executor, None, false),
+        ] {
+            let (_segment, mut polling) = polling_of(side, SPIN);
+            assert_eq!(polling.give_way(long(answer)), answer);
+            assert_eq!(polling.yielding.last.is_some(), is_sign, "{side:?}, {answer:?}");
+        }
+    }
+
+    #[test]
+    fn long_yields_in_a_row_are_tried_later_and_later() {
+        let start = Instant::now();
+        let mut yielding = Yielding { last: None, first: start, pause: UNYIELDING_MIN };
+        let mut now = start;
+        for _ in 0..10 {
+            now += yielding.pause;
+            yielding.took_long(now);
+        }
+        assert_eq!(yielding.pause, UNYIELDING_MAX);
+        yielding.took_long(now + UNYIELDING_MAX * UNYIELDING_TIMES);
+        assert_eq!(yielding.pause, UNYIELDING_MIN);
     }
 }
