@@ -29,6 +29,7 @@
 //! |---|---|
 //! | [`controller`] | starting executors, linking objects, calling, sharing memory, replacing functions |
 //! | [`link`] | object files and archives; the linker alone, bytes in and bytes out |
+//! | [`macro@isolate`] | functions of this program that run in another process, by one line |
 //! | [`orc`] | dylibs whose symbols are supplied at the first lookup, with names as in LLVM's ORC |
 //! | [`executor`] | being an executor: this program's other half, a served connection, a polled one |
 //! | [`session`] | an executor's session, embedded in a host that decides about threads |
@@ -75,6 +76,8 @@ pub mod in_process;
 #[cfg(all(feature = "internals", not(model)))]
 #[doc(hidden)]
 pub mod internals;
+#[cfg(all(feature = "isolate", not(model)))]
+pub mod isolate;
 #[cfg(not(model))]
 pub mod orc {
     //! LLVM's ORC by its names: sessions of dylibs whose symbols are supplied at the first lookup, and object layers.
@@ -127,6 +130,8 @@ pub use addr::{AddrRange, ExecutorAddr, PerProt, Prot};
 /// ```
 pub use error::{Death, Fact};
 pub use error::{Error, ErrorKind, Result};
+#[cfg(all(feature = "isolate", not(model)))]
+pub use farcall_macros::isolate;
 #[cfg(not(model))]
 pub use transport::Connection;
 
@@ -184,6 +189,7 @@ macro_rules! pages {
 #[cfg(any(doc, doctest))]
 pages! {
     guide "docs/guide.md",
+    isolate "docs/guide/isolate.md",
     programs "docs/guide/programs.md",
     executors "docs/guide/executors.md",
     memory "docs/guide/memory.md",

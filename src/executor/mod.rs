@@ -68,6 +68,8 @@ pub use entry::wrapper_function::{Convention, WrapperCall, WrapperReply};
 pub use remote::connectors::connectors;
 pub use remote::shared_lane::SharedLane;
 pub use remote::simple_remote::SimpleRemote;
+#[cfg(feature = "isolate")]
+pub(crate) use session::child::is_spawned;
 pub use session::child::{fork, main, run_if_spawned};
 pub use session::connected::serve;
 pub(crate) use session::in_process::start as start_in_process;

@@ -26,6 +26,8 @@ pub(crate) mod futex;
 pub(crate) mod io;
 #[cfg(not(model))]
 pub(crate) mod memory;
+#[cfg(all(feature = "isolate", not(model)))]
+pub(crate) mod own_file;
 #[cfg(not(model))]
 pub(crate) mod policy;
 #[cfg(not(model))]

@@ -86,6 +86,13 @@ pub(crate) const STATIC_TLS_OFFSET: &str = "farcall_static_tls_offset";
 /// The name of that reserve's size in bytes; 0 when there is none.
 pub(crate) const STATIC_TLS_BYTES: &str = "farcall_static_tls_bytes";
 
+/// The name of a number: what the executor adds to the addresses in the file that this library is in.
+#[cfg(feature = "isolate")]
+pub(crate) const FILE_BASE: &str = "farcall_file_base";
+/// The name of a number: the first eight bytes of that file's build id.
+#[cfg(feature = "isolate")]
+pub(crate) const FILE_BUILD_ID: &str = "farcall_file_build_id";
+
 /// The name of the function that linked code calls for the address of a dynamic thread-local. Its argument is the address of
 /// two words: the number of a block ([`ThreadBlockRegister`]) and the offset in it. Not offered where there is no reserve.
 pub(crate) const THREAD_ADDRESS: &str = "farcall_thread_address";

@@ -163,6 +163,23 @@ impl Library {
         self.present(|dylib| dylib.define(name, found))
     }
 
+    /// Defines a name in each process, as the address that `found` finds there.
+    ///
+    /// # Errors
+    ///
+    /// As [`define`](Library::define), and that of `found`.
+    #[cfg(feature = "isolate")]
+    pub(crate) fn define_in_each(
+        &self,
+        name: &str,
+        found: impl Fn(&Process) -> Result<ExecutorAddr> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let (named, name) = (Arc::clone(&self.named), name.to_owned());
+        self.slots.add(Some(named.number), None, move |generation| {
+            generation.dylib(&named).define(&name, found(&generation.process)?)
+        })
+    }
+
     /// Makes the library a program to shared libraries: its names come before theirs, as those of a native program do. What it defines,
     /// such as `operator new`, `malloc` or the inline variable of a common header, serves the libraries of the executor as well.
     /// [Shared libraries](Library::add_library) of the next links may need names that only this library has. Their constructors run when
@@ -262,7 +279,7 @@ impl Library {
         Ok(self.function_of(name.into(), Placed::new(signature)?))
     }
 
-    fn function_of<F: FunctionType>(&self, name: String, form: F::Form) -> Function<F> {
+    pub(crate) fn function_of<F: FunctionType>(&self, name: String, form: F::Form) -> Function<F> {
         Function::named(&self.slots, Arc::clone(&self.named), name, form)
     }
 

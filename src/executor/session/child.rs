@@ -13,6 +13,8 @@ use crate::call::contract::{
     CLOSE_OTHERS, CONFINE, DEBUGGABLE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, FEATURES,
     NEAR_SLAB, Placement, START_ZYGOTE, STATIC_TLS_BYTES, STATIC_TLS_OFFSET, Setup, VERSION,
 };
+#[cfg(feature = "isolate")]
+use crate::call::contract::{FILE_BASE, FILE_BUILD_ID};
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::context::acceptor::Acceptor;
@@ -69,14 +71,22 @@ static REPORTED: Mutex<Vec<&'static Arc<Segment>>> = Mutex::new(Vec::new());
 /// println!("this process is no executor, so the program's own work starts here");
 /// ```
 pub fn run_if_spawned() {
-    let asked = std::env::args_os().nth(1);
-    let Some(asked) = asked.as_ref().and_then(|asked| asked.to_str()?.strip_prefix(ARGUMENT))
-    else {
-        return;
-    };
+    let Some(asked) = asked() else { return };
     print_panics_without_backtraces();
     // Exit runs the exit handlers of the C library, which write buffered output.
-    std::process::exit(status(serve(asked)));
+    std::process::exit(status(serve(&asked)));
+}
+
+/// True where [`run_if_spawned`] would serve.
+#[cfg(feature = "isolate")]
+pub(crate) fn is_spawned() -> bool {
+    asked().is_some()
+}
+
+/// The words of the controller that started this process, if one did.
+fn asked() -> Option<String> {
+    let argument = std::env::args_os().nth(1)?;
+    Some(argument.to_str()?.strip_prefix(ARGUMENT)?.to_owned())
 }
 
 /// Forks this process. The child is an executor, and does not return from here: it ends with its session. The controller of
@@ -445,6 +455,13 @@ fn setup(session: &Arc<Instance>, stripes: Vec<OwnedFd>, enforced: Enforced) -> 
     if let Some(reserve) = static_reserve::get() {
         numbers.push((STATIC_TLS_OFFSET.to_owned(), reserve.offset));
         numbers.push((STATIC_TLS_BYTES.to_owned(), reserve.bytes.cast_signed()));
+    }
+    #[cfg(feature = "isolate")]
+    {
+        let own = crate::sys::own_file::OwnFile::find();
+        numbers.push((FILE_BASE.to_owned(), own.base.cast_signed()));
+        let id = own.build_id.map(u64::cast_signed);
+        numbers.extend(id.map(|id| (FILE_BUILD_ID.to_owned(), id)));
     }
     let mut symbols = names_offered::symbols(session);
     // The controller may be a program of LLVM's, over the C ABI.

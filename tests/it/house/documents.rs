@@ -17,9 +17,10 @@ use crate::testkit::launch::FARCALL;
 use tempfile::TempDir;
 
 /// The pages whose blocks are run, one behind the other in one folder, as they are read.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "src/docs/guide.md",
+    "src/docs/guide/isolate.md",
     "src/docs/guide/programs.md",
     "src/docs/guide/executors.md",
     "src/docs/guide/memory.md",

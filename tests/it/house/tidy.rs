@@ -64,6 +64,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     // Joins the two sides, which know nothing of each other.
     ("in_process", &["controller", "executor", "types"]),
+    // Both sides again: the program is its own executor.
+    ("isolate", &["controller", "executor", "call", "types", "sys", "sync"]),
     ("internals", &["controller", "executor", "link", "transport", "wire", "ring", "sync"]),
     // A package of its own, which knows the library's front doors only.
     ("ffi", &[]),
@@ -71,7 +73,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Folders of `src` that are packages, whose files say `crate::` to the package: packages of rooms, and rooms of their own.
 const PACKAGES_OF_ROOMS: &[&str] = &["base", "orc"];
-const PACKAGES: &[&str] = &["link", "ffi"];
+const PACKAGES: &[&str] = &["link", "ffi", "macros"];
 
 /// Rooms that every room may import.
 const GROUND: &[&str] = &["error", "addr", "limits", "deadline", "origin", "random", "trace"];
