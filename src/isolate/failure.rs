@@ -1,7 +1,7 @@
-//! What a failed call returns: an error, if the type of the function's results has room for one.
+//! The result of a failed call: an error, if the type of the function's results has room for one.
 //!
-//! The attribute sees names, and not types. So it leaves these choices to the compiler: a method that is called through two references is
-//! taken from the trait whose implementation is for a reference, if there is one for the type.
+//! The attribute sees names, and not types. So it leaves these choices to the compiler. It calls a method through two references, which
+//! two traits have. The compiler takes the trait that is implemented for a reference to the form, where the type allows that.
 
 use std::marker::PhantomData;
 

@@ -111,7 +111,7 @@ impl Writer {
         }
     }
 
-    /// What was written.
+    /// The bytes so far.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ pub struct Reader<'a> {
     at: usize,
 }
 
-/// What a read returns.
+/// The outcome of a read.
 pub(super) type Read<T> = std::result::Result<T, Error>;
 
 impl<'a> Reader<'a> {
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
     /// A number, or an array of numbers.
     #[inline]
     pub fn number<T: Plain>(&mut self) -> Read<T> {
-        let bytes = self.take(size_of::<T>())?;
+        let bytes = self.next_bytes(size_of::<T>())?;
         T::read_from_bytes(bytes).map_err(|_| wrong("a number has another size"))
     }
 
@@ -199,8 +199,8 @@ impl<'a> Reader<'a> {
     pub fn numbers<T: Plain>(&mut self) -> Read<Cow<'a, [T]>> {
         let count = self.count()?;
         let padding = self.at.next_multiple_of(align_of::<T>()) - self.at;
-        self.take(padding)?;
-        let bytes = self.take(count)?;
+        self.next_bytes(padding)?;
+        let bytes = self.next_bytes(count)?;
         if let Ok(numbers) = <[T]>::ref_from_bytes(bytes) {
             return Ok(Cow::Borrowed(numbers));
         }
@@ -216,13 +216,13 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn text(&mut self) -> Read<&'a str> {
         let count = self.count()?;
-        text(self.take(count)?)
+        text(self.next_bytes(count)?)
     }
 
     /// Any value that serde knows. It may borrow from the message.
     pub fn value<T: Crosses<'a>>(&mut self) -> Read<T> {
         let count = self.count()?;
-        let bytes = self.take(count)?;
+        let bytes = self.next_bytes(count)?;
         if !nesting::is_within(bytes, DEPTH_MAX) {
             return Err(wrong(&format!("values lie over {DEPTH_MAX} deep in each other")));
         }
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    fn take(&mut self, count: usize) -> Read<&'a [u8]> {
+    fn next_bytes(&mut self, count: usize) -> Read<&'a [u8]> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let taken = rest.get(..count).ok_or_else(|| wrong("bytes are missing"))?;
         self.at += count;

@@ -1,6 +1,6 @@
 //! Functions of a program that run in an executor of the same program.
 //!
-//! The attribute [`isolate`](macro@crate::isolate) is the front. What is here is for the code that the attribute writes.
+//! The attribute [`isolate`](macro@crate::isolate) is the front. This room is for the code that the attribute writes.
 //!
 //! | file | content |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `nesting` | how deep the values of a message lie in each other |
 //! | `message` | arguments and results as bytes |
 //! | `program` | the program that becomes an executor before `main` |
-//! | `failure` | what a failed call returns, if its type can say so |
+//! | `failure` | the result of a failed call |
 //! | `entry` | the executor's side of a call |
 //! | `function` | the caller's side |
 //!

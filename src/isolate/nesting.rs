@@ -1,7 +1,7 @@
 //! How deep the values of a message lie in each other, told from its bytes before they are decoded.
 //!
-//! A decoder of serde calls itself for each level, and so needs stack in proportion. The format is that of
-//! [MessagePack](https://github.com/msgpack/msgpack/blob/master/spec.md): a marker, and perhaps a size behind it.
+//! A decoder of serde calls itself for each level, and so needs stack in proportion. A value of
+//! [MessagePack](https://github.com/msgpack/msgpack/blob/master/spec.md) is a marker, perhaps a size, and its content.
 
 use rmp::Marker;
 

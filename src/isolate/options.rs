@@ -104,7 +104,7 @@ impl Options {
         self.timeout_ms.map(Duration::from_millis)
     }
 
-    /// What tells executors apart.
+    /// The options that tell executors apart.
     pub(super) fn of_executor(self) -> Self {
         Self { timeout_ms: None, ..self }
     }

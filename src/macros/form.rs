@@ -18,7 +18,7 @@ pub(crate) enum Form {
     Text,
     /// A slice of numbers, or what it is borrowed from.
     Numbers,
-    /// As serde has it.
+    /// The form of serde.
     Value,
 }
 

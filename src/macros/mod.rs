@@ -3,7 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `options` | what stands behind the attribute's name |
-//! | `form` | how a type crosses: as numbers, as text, or as serde has it |
+//! | `form` | the form in which a type crosses: numbers, text, or the form of serde |
 //! | `function` | a function that can be isolated, taken apart; what cannot cross is refused here |
 //! | `expand` | the code for the caller and for the executor |
 #![forbid(unsafe_code)]
@@ -33,8 +33,8 @@ use options::Options;
 /// | other types, references to them | by value, as serde has them (MessagePack) |
 /// | result `Result<T, E>` | the value, or the error: by value if serde knows `E`, else its text |
 ///
-/// A failed call is `Err` where the function returns a `Result` whose error is `From<farcall::Error>`: a crash, a timeout, a panic with
-/// its message, an executor that cannot be started. Any other function panics in the caller then, with that text.
+/// Where the function returns a `Result` whose error is `From<farcall::Error>`, a failed call is `Err`. Calls fail by a crash, a timeout, a
+/// panic, whose message the error has, or an executor that cannot be started. Any other function panics in the caller then, with that text.
 ///
 /// | option | effect |
 /// |---|---|

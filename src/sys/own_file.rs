@@ -4,10 +4,10 @@ use std::ffi::{c_char, c_int, c_void};
 
 use libc::{Elf64_Phdr, dl_phdr_info};
 
-/// The file of this code, as it is mapped.
+/// The mapped file of this code.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OwnFile {
-    /// What is added to the addresses in the file.
+    /// The load bias: the distance from addresses in the file to addresses in memory.
     pub(crate) base: u64,
     /// The first eight bytes of the build id; `None` where the linker has made none.
     pub(crate) build_id: Option<u64>,
@@ -56,7 +56,7 @@ impl OwnFile {
     ///
     /// # Safety
     ///
-    /// They must not have run, and the arguments must be those of the initializer that calls this.
+    /// They must not have run, and the arguments must be the same as of the initializer that calls this.
     pub(crate) unsafe fn run_initializers_behind(
         &self,
         place: *const c_void,
@@ -154,12 +154,12 @@ mod tests {
 
     #[test]
     fn initializers_behind_a_place_run_and_gaps_are_passed_over() {
-        use std::sync::atomic::{AtomicI32, Ordering};
+        use crate::sync::{AtomicU64, Ordering};
 
-        static SUM: AtomicI32 = AtomicI32::new(0);
+        static SUM: AtomicU64 = AtomicU64::new(0);
 
         extern "C" fn add(argc: c_int, _: *const *const c_char, _: *const *const c_char) {
-            SUM.fetch_add(argc, Ordering::Relaxed);
+            SUM.fetch_add(argc.cast_unsigned().into(), Ordering::Relaxed);
         }
 
         let add = (add as *const c_void).addr();

@@ -1,4 +1,5 @@
 //! The life of executors of isolated functions: where they run, crashes, panics, time-outs, rights, threads.
+#![allow(unsafe_code, reason = "a test wants a crash")]
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,7 +35,6 @@ fn crashing_pid() -> u32 {
 #[isolate(restart = 1000, confine = "isolated")]
 fn read_at(address: usize) -> Result<u8, Error> {
     // SAFETY: none; the test wants a crash.
-    #[expect(unsafe_code, reason = "a crash for the test")]
     Ok(unsafe { *(address as *const u8) })
 }
 

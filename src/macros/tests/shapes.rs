@@ -58,7 +58,9 @@ functions! {
     fn eight(a: u8, b: u16, c: u32, d: u64, e: i8, f: i16, g: i32, h: i64) -> i128 {
         i128::from(a) + i128::from(b) + i128::from(c) + i128::from(d) + i128::from(e) + i128::from(f) + i128::from(g) + i128::from(h)
     }
-    fn seventeen(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, i: u8, j: u8, k: u8, l: u8, m: u8, n: u8, o: u8, p: u8, q: u64) -> u64 {
+    fn seventeen(
+        a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8, h: u8, i: u8, j: u8, k: u8, l: u8, m: u8, n: u8, o: u8, p: u8, q: u64
+    ) -> u64 {
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p].iter().map(|number| u64::from(*number)).sum::<u64>() + q
     }
     fn array(a: [u8; 32]) -> [u8; 32] { let mut a = a; a.reverse(); a }

@@ -9,3 +9,4 @@ pub(in crate::transport) mod poll_policy;
 pub(in crate::transport) mod polling;
 pub(in crate::transport) mod settled;
 pub(in crate::transport) mod waiter;
+mod yielding;

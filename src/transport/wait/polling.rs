@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use super::cpu_hints::CpuHints;
 use super::poll_delay::PollDelay;
 use super::poll_policy::PollPolicy;
+use super::yielding::{YIELD_MAX, Yielding};
 use crate::deadline::Deadline;
 use crate::sync::yield_now;
 use crate::sys::cpu;
@@ -46,15 +47,6 @@ const GAP_MIN: Duration = Duration::from_micros(20);
 const SHARED_WAITS: u32 = 64;
 /// The least time between two moves: a move costs some microseconds, and may be in vain.
 const LEAVE_PAUSE: Duration = Duration::from_millis(5);
-/// Behind a yield that took long, a side sleeps until waits have followed each other without a gap of [`YIELD_MAX`] for a time of
-/// this length at first and at most. In the longest, threads that want the CPU have it at least once.
-const UNYIELDING_MIN: Duration = Duration::from_millis(4);
-const UNYIELDING_MAX: Duration = Duration::from_millis(64);
-/// The time doubles when the next long yield comes before this many such times have passed. Else it is the shortest again.
-const UNYIELDING_TIMES: u32 = 8;
-/// A thread that computes keeps the CPU for a slice of some milliseconds after a yield to it. The peer keeps it for its own
-/// work between two calls, which is no sign of a third thread.
-const YIELD_MAX: Duration = Duration::from_millis(1);
 /// How often a side yields to a peer on its CPU before it sleeps.
 const YIELDS_MAX: u32 = 4;
 /// How long a side polls while its CPU is contended: an answer of a peer that runs comes sooner.
@@ -100,7 +92,6 @@ pub(crate) struct Polling {
 impl Polling {
     pub(in crate::transport) fn new(policy: PollPolicy, cpu_hints: CpuHints) -> Self {
         let contention = Contention { until: None, memory: CONTENDED_MIN };
-        let yielding = Yielding { last: None, first: Instant::now(), pause: UNYIELDING_MIN };
         Self {
             policy,
             delay: PollDelay::new(),
@@ -111,7 +102,7 @@ impl Polling {
             cpu_hints,
             shares_cpu: false,
             departure: Departure { shared_waits: 0, last: None },
-            yielding,
+            yielding: Yielding::new(),
         }
     }
 
@@ -383,39 +374,6 @@ impl Departure {
     }
 }
 
-/// Whether to yield to a peer on this CPU.
-#[derive(Debug)]
-struct Yielding {
-    /// The last wait behind a yield that took long; `None` while yields are short.
-    last: Option<Instant>,
-    /// The first wait of a row without a gap; while yields are short, of the last such row.
-    first: Instant,
-    /// How long a row has to last before this side yields again.
-    pause: Duration,
-}
-
-impl Yielding {
-    /// True when no thread but the peer wants this CPU, as far as this side knows.
-    fn is_due(&mut self) -> bool {
-        let Some(last) = &mut self.last else { return true };
-        let now = Instant::now();
-        if now - std::mem::replace(last, now) > YIELD_MAX {
-            self.first = now;
-        }
-        now - self.first > self.pause
-    }
-
-    fn took_long(&mut self, now: Instant) {
-        let is_soon = now - self.first < self.pause * UNYIELDING_TIMES;
-        self.pause = if is_soon { (self.pause * 2).min(UNYIELDING_MAX) } else { UNYIELDING_MIN };
-        (self.last, self.first) = (Some(now), now);
-    }
-
-    fn was_short(&mut self) {
-        self.last = None;
-    }
-}
-
 /// The models of shuttle decide by chance, so that sides begin and end to poll at any moment.
 #[cfg(shuttle)]
 fn chance() -> Option<bool> {
@@ -571,7 +529,7 @@ mod tests {
         polling.yielding.took_long(Instant::now());
         assert_eq!(polling.give_way(yields), None);
         // A gap begins the time anew.
-        std::thread::sleep(polling.yielding.pause);
+        std::thread::sleep(polling.yielding.pause());
         assert_eq!(polling.give_way(yields), None);
         polling.yielding.was_short();
         assert_eq!(polling.give_way(|| Some(())), Some(()));
@@ -596,21 +554,7 @@ mod tests {
         ] {
             let (_segment, mut polling) = polling_of(side, SPIN);
             assert_eq!(polling.give_way(long(answer)), answer);
-            assert_eq!(polling.yielding.last.is_some(), is_sign, "{side:?}, {answer:?}");
+            assert_eq!(!polling.yielding.is_due(), is_sign, "{side:?}, {answer:?}");
         }
-    }
-
-    #[test]
-    fn long_yields_in_a_row_are_tried_later_and_later() {
-        let start = Instant::now();
-        let mut yielding = Yielding { last: None, first: start, pause: UNYIELDING_MIN };
-        let mut now = start;
-        for _ in 0..10 {
-            now += yielding.pause;
-            yielding.took_long(now);
-        }
-        assert_eq!(yielding.pause, UNYIELDING_MAX);
-        yielding.took_long(now + UNYIELDING_MAX * UNYIELDING_TIMES);
-        assert_eq!(yielding.pause, UNYIELDING_MIN);
     }
 }

@@ -67,8 +67,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Both sides again: the program is its own executor.
     ("isolate", &["controller", "executor", "call", "types", "sys", "sync"]),
     ("internals", &["controller", "executor", "link", "transport", "wire", "ring", "sync"]),
-    // A package of its own, which knows the library's front doors only.
+    // Packages of their own: one knows the library's front doors only, the other runs in the compiler.
     ("ffi", &[]),
+    ("macros", &[]),
 ];
 
 /// Folders of `src` that are packages, whose files say `crate::` to the package: packages of rooms, and rooms of their own.

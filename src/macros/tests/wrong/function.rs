@@ -1,4 +1,6 @@
-//! What a function cannot be.
+//! Functions that cannot be isolated.
+
+#![allow(unsafe_code, reason = "an unsafe function is refused")]
 
 use farcall::isolate;
 

@@ -1,4 +1,4 @@
-//! What cannot cross.
+//! Values that cannot cross.
 
 use farcall::isolate;
 
