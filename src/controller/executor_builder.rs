@@ -1,38 +1,38 @@
 //! The start of an executor.
 
+mod ahead;
 mod layout;
+mod spawned;
 
 use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::linker::linking::Linker;
-use super::memory::executor_memory::{ExecutorMemory, FIRST, SlabBytes};
-use super::memory::slab::Slab;
+use self::ahead::{Ahead, Recipe, Taken};
+pub(super) use self::spawned::SpawnedProcess;
+use self::spawned::{Means, Place, SpawnedAlone};
+use super::memory::executor_memory::{ExecutorMemory, SlabBytes};
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words::PROGRAM_VARIABLE;
 use super::process::supervisor::{Keeper, Program, Supervisor};
 use super::published::{Publication, Publish};
-use super::remote::{Remote, Starting, Timeouts};
+use super::remote::{Remote, Timeouts};
 use super::restart_policy::RestartPolicy;
-use super::session::{Process, Session};
-use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT, Placement};
+use crate::PerProt;
+use crate::call::contract::{CLOSE_OTHERS, CONFINE, DEBUGGABLE, EXECUTOR_ARGUMENT};
 use crate::call::direct;
-use crate::deadline::Deadline;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::limits::START_TIMEOUT;
 use crate::sync::Mutex;
-use crate::sys::confine::confinement::{Confinement, ConfinementLevel};
+use crate::sys::confine::confinement::Confinement;
 use crate::sys::io::socket;
 use crate::sys::process::child::{Others, SOCKET, c_string, can_close_others};
 use crate::sys::process::fork;
 use crate::sys::process::forked::Forked;
 use crate::sys::{asymmetric_fence, futex};
-use crate::transport::lane::segment;
-use crate::transport::{Lane, PollPolicy};
-use crate::{PerProt, trace};
+use crate::transport::PollPolicy;
 
 /// The file name of the executor's program, beside the controller's.
 const PROGRAM_NAME: &str = "farcall-executor";
@@ -75,6 +75,8 @@ pub struct ExecutorBuilder {
     shares_layout: bool,
     /// Keeps the start zygotes.
     keeper: Arc<Mutex<Option<Keeper>>>,
+    /// The executor that was forked ahead of its request.
+    ahead: Ahead,
     /// When processes are started after deaths; `None` for never.
     restart: Option<RestartPolicy>,
     /// The number of processes; `None` for 1.
@@ -328,12 +330,12 @@ impl ExecutorBuilder {
             return self.start_in_process(start);
         }
         let program = self.find()?;
-        let (ours, theirs) = socket::pair()?;
-        let (at, others, tail) = match self.inherits_descriptors {
+        let sockets = if self.inherits_descriptors { Some(socket::pair()?) } else { None };
+        let (at, others, tail) = match &sockets {
             // The number names this socket in the child as well, which inherits all descriptors.
-            true => (theirs.as_raw_fd(), Others::Inherited, ""),
-            false if can_close_others() => (SOCKET, Others::Closed, ""),
-            false => (SOCKET, Others::Inherited, CLOSE_OTHERS),
+            Some((_, theirs)) => (theirs.as_raw_fd(), Others::Inherited, ""),
+            None if can_close_others() => (SOCKET, Others::Closed, ""),
+            None => (SOCKET, Others::Inherited, CLOSE_OTHERS),
         };
         let confine = match self.confinement == Confinement::new() {
             true => String::new(),
@@ -345,12 +347,30 @@ impl ExecutorBuilder {
         let args = vec![c_string(program.as_os_str())?, c_string(OsStr::new(&argument))?];
         let env = self.environment()?;
         let shares_layout = self.shares_layout;
-        let started = Program { path: program.clone(), args, env, at, others, shares_layout };
-        self.meet(program, ours, |opener| {
-            let supervisor = Supervisor::start(started, theirs, opener)?;
-            self.keep_zygotes(&supervisor);
-            Ok(supervisor)
-        })
+        let started =
+            Arc::new(Program { path: program.clone(), args, env, at, others, shares_layout });
+        let recipe = Recipe::of(&started, self.means());
+        let mut taken = recipe.as_ref().map_or(Taken::Nothing, |recipe| self.ahead.take(recipe));
+        let spawned = match taken.ready() {
+            Some(alone) => {
+                self.keep_zygotes(&alone.starting.supervisor);
+                let published = self.publication()?;
+                Ok(SpawnedProcess { place: Place::Own(Box::new(alone)), published, next: None })
+            }
+            None => {
+                let (ours, theirs) = sockets.map_or_else(socket::pair, Ok)?;
+                self.meet(program, ours, |opener| {
+                    let supervisor = Supervisor::start(started, theirs, opener)?;
+                    self.keep_zygotes(&supervisor);
+                    Ok(supervisor)
+                })
+            }
+        };
+        // An executor that was of no use ends while the other one starts.
+        drop(taken);
+        let mut spawned = spawned?;
+        spawned.next = recipe.map(|recipe| self.ahead.order(recipe));
+        Ok(spawned)
     }
 
     fn start_in_process(&self, start: direct::Start) -> Result<SpawnedProcess> {
@@ -359,7 +379,7 @@ impl ExecutorBuilder {
         let published = self.publication()?;
         let remote = Remote::in_process(start, self.poll_policy, self.is_debuggable)?;
         let memory = ExecutorMemory::in_process(remote, self.slab_bytes)?;
-        Ok(SpawnedProcess { place: Place::Here(Box::new(memory)), published })
+        Ok(SpawnedProcess { place: Place::Here(Box::new(memory)), published, next: None })
     }
 
     /// Where the executor is published, if it is.
@@ -407,46 +427,15 @@ impl ExecutorBuilder {
         asymmetric_fence::prepare();
         fork::watch();
         let published = self.publication()?;
-        let poll_policy = self.poll_policy;
-        let timeout = self.start_timeout.unwrap_or(START_TIMEOUT);
-        let deadline = Deadline::after(timeout);
-        let opener = Arc::new(match self.confinement.level() {
-            ConfinementLevel::Default => LaneOpener::new(ours, poll_policy),
-            _ => LaneOpener::with_sweeper(ours, poll_policy),
-        });
-        let supervisor = start(Arc::clone(&opener))?;
-        // The executor starts meanwhile.
-        let (segment, file) = segment::create(poll_policy)?;
-        let end = opener.lanes().add(Lane::of_executor(&segment, &segment))?;
-        let slab = Slab::new(0, Placement::Near, self.slab_bytes.near, &segment);
-        let slab = slab.map_err(|error| match error.kind() {
-            // Policies of the system have nothing to do with the size.
-            ErrorKind::Exhausted => error.during(FIRST),
-            _ if error.raw_os_error() == Some(libc::ENOMEM) => error.during(FIRST),
-            _ => error,
-        })?;
-        let [code, constants, data] = slab.files()?;
-        match opener.begin(&segment, &[file.as_fd(), code, constants, data], deadline) {
-            // The executor could not be started, or has ended. The wait for its setup reports that.
-            Err(error) if error.is_disconnected() => {}
-            sent => sent?,
-        }
-        let timeouts = Timeouts { start: timeout, link: self.link_timeout };
-        let Self { confinement, is_debuggable, .. } = *self;
-        let starting = Starting {
-            supervisor,
-            opener,
-            segment,
-            end,
-            deadline,
-            timeouts,
-            program,
-            confinement,
-            is_debuggable,
-        };
-        let slab_bytes = self.slab_bytes;
-        let place = Place::Own(Box::new(SpawnedAlone { starting, slab, slab_bytes }));
-        Ok(SpawnedProcess { place, published })
+        let alone = SpawnedAlone::begin(self.means(), program, ours, start)?;
+        Ok(SpawnedProcess { place: Place::Own(Box::new(alone)), published, next: None })
+    }
+
+    fn means(&self) -> Means {
+        let Self { poll_policy, slab_bytes, confinement, is_debuggable, link_timeout, .. } = *self;
+        let start = self.start_timeout.unwrap_or(START_TIMEOUT);
+        let timeouts = Timeouts { start, link: link_timeout };
+        Means { poll_policy, slab_bytes, confinement, is_debuggable, timeouts }
     }
 
     /// Tells readers of the publication that an executor was started because one had died.
@@ -496,58 +485,5 @@ impl ExecutorBuilder {
                 c_string(&name)
             })
             .collect()
-    }
-}
-
-/// A process that was started and may not be ready yet. Dropping it ends the process.
-#[derive(Debug)]
-pub(super) struct SpawnedProcess {
-    place: Place,
-    published: Option<Arc<Publication>>,
-}
-
-#[derive(Debug)]
-enum Place {
-    Own(Box<SpawnedAlone>),
-    /// This process, which is ready.
-    Here(Box<ExecutorMemory>),
-}
-
-/// A process of its own.
-#[derive(Debug)]
-struct SpawnedAlone {
-    starting: Starting,
-    slab: Slab,
-    slab_bytes: SlabBytes,
-}
-
-impl SpawnedProcess {
-    /// Waits until the process is ready, and reserves a slab in it.
-    ///
-    /// # Errors
-    ///
-    /// When the process could not be started, ended early, is of another build, or has no address space for the slab. When it
-    /// is not ready in time ([`ExecutorBuilder::start_timeout`]). It has ended then.
-    pub(super) fn connect(self) -> Result<Process> {
-        let Self { place, published } = self;
-        let memory = match place {
-            Place::Here(memory) => *memory,
-            Place::Own(spawned) => {
-                let SpawnedAlone { starting, slab, slab_bytes } = *spawned;
-                let _span = trace::start(starting.supervisor.process().pid());
-                let deadline = starting.deadline;
-                let remote = Remote::connect(starting)?;
-                ExecutorMemory::new(remote, slab, slab_bytes, deadline)?
-            }
-        };
-        Ok(Session::start(Linker::new(memory)?, None, published))
-    }
-
-    /// As [`connect`](SpawnedProcess::connect), for a process that was started long ago: its time begins anew.
-    pub(super) fn connect_late(mut self) -> Result<Process> {
-        if let Place::Own(spawned) = &mut self.place {
-            spawned.starting.deadline = Deadline::after(spawned.starting.timeouts.start);
-        }
-        self.connect()
     }
 }

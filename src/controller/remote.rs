@@ -48,7 +48,7 @@ pub(crate) struct Starting {
 }
 
 /// How long an executor may take. Its copies have as long.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     /// Until it is ready.
     pub(crate) start: Duration,

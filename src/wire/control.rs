@@ -129,6 +129,10 @@ control_messages! {
 
     /// Fork an executor, which gets this control socket, the standard streams, and the working directory.
     b'h' => Start, from Controller, files 5;
+    /// Fork an executor ahead of its request, which gets this control socket.
+    b'j' => StartAhead, from Controller, files 1;
+    /// The request to an executor that was forked ahead: it gets the standard streams, and the working directory.
+    b't' => Take, from Controller, files 4;
 
     /// End `calls` calls on the lane or pipeline with this number, from the call `call` on. A call that has not begun does not begin.
     /// With 0 for `call`, end the calls that run, up to the call `calls`. Look at a call that runs for that long, in nanoseconds.
@@ -173,6 +177,8 @@ macro_rules! from_controller {
             | $crate::wire::control::ControlMessage::Fork { .. }
             | $crate::wire::control::ControlMessage::Collect { .. }
             | $crate::wire::control::ControlMessage::Start { .. }
+            | $crate::wire::control::ControlMessage::StartAhead { .. }
+            | $crate::wire::control::ControlMessage::Take { .. }
             | $crate::wire::control::ControlMessage::Interrupt { .. }
     };
 }

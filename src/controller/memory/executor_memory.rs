@@ -22,7 +22,7 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::{AddrRange, ExecutorAddr, PerProt, Prot};
 
 /// The default sizes of slabs by placement.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlabBytes {
     pub(crate) near: PerProt<u64>,
     pub(crate) low: PerProt<u64>,

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::executor::interrupt::Requests;
 use crate::executor::process::descriptors;
 use crate::shm::Segment;
-use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, Ordering, fence};
 use crate::sys::futex;
 use crate::sys::io::socket;
 use crate::transport::{Lane, Side, control};
@@ -37,6 +37,8 @@ pub(crate) struct Acceptor {
     pub(crate) changed: Condvar,
     /// The calls that are to be interrupted.
     pub(crate) interrupts: Requests,
+    /// Not 0 while the main thread waits for the request, and the acceptor's thread reads nothing.
+    is_ahead: AtomicU64,
     /// Not 0 when the acceptor's thread wakes for the controller and for calls that are to be interrupted, and for nothing else.
     sleeps_soundly: AtomicU64,
 }
@@ -90,7 +92,30 @@ impl Acceptor {
     pub(crate) fn new(first: Arc<Segment>, controller: Features) -> Self {
         let (state, changed) = (Mutex::default(), Condvar::new());
         let (interrupts, sleeps_soundly) = (Requests::default(), AtomicU64::new(0));
-        Self { first, controller, state, changed, interrupts, sleeps_soundly }
+        let is_ahead = AtomicU64::new(0);
+        Self { first, controller, state, changed, interrupts, is_ahead, sleeps_soundly }
+    }
+
+    /// Has the acceptor's thread, which does not run yet, read nothing until [`Acceptor::end_wait`].
+    pub(crate) fn wait_ahead(&self) {
+        self.is_ahead.store(1, Ordering::Relaxed);
+    }
+
+    /// True while the acceptor's thread reads nothing. Call it behind the load of the doorbell.
+    pub(crate) fn is_ahead(&self) -> bool {
+        // [AHEAD] Pairs with the fence of `end_wait`: this thread sees the store, or that one the ring that has woken this one.
+        fence(Ordering::SeqCst);
+        self.is_ahead.load(Ordering::Relaxed) != 0
+    }
+
+    /// Has the acceptor's thread read from now on what has arrived behind the request. If none `came`, that is the socket's end.
+    pub(crate) fn end_wait(&self, came: bool) {
+        self.is_ahead.store(0, Ordering::Relaxed);
+        // [AHEAD] Pairs with the fence of `is_ahead`.
+        fence(Ordering::SeqCst);
+        if !came || self.first.words()[DOORBELL_WORD].load(Ordering::Relaxed) != 0 {
+            self.ring();
+        }
     }
 
     /// From now on the acceptor's thread wakes for the controller and for calls that are to be interrupted, and for nothing else.

@@ -125,6 +125,14 @@ impl Acceptor {
             // [DOORBELL] Acquire: pairs with the Release in `Acceptor::ring`; the requests of the ringing thread are
             // visible.
             let value = doorbell.load(Ordering::Acquire);
+            let seen = Seen { word: doorbell, value, is_private: false };
+            // A copy that is reset finds this thread asleep.
+            let looks = looks && !self.sleeps_soundly();
+            let deadline = if looks { Deadline::after(tied::LOOK) } else { Deadline::SESSION_END };
+            if self.is_ahead() {
+                futex::wait(&[seen], deadline);
+                continue;
+            }
             let arrived = self.receive_arrived(session, socket);
             let next_look = self.look_at_interrupted();
             let all_sent = self.send_waiting(socket);
@@ -139,10 +147,6 @@ impl Acceptor {
                 Err(error) if socket::is_none(&error) => return End::Lost,
                 Err(error) => return End::Broken(error.during("the control socket")),
             }
-            let seen = Seen { word: doorbell, value, is_private: false };
-            // A copy that is reset finds this thread asleep.
-            let looks = looks && !self.sleeps_soundly();
-            let deadline = if looks { Deadline::after(tied::LOOK) } else { Deadline::SESSION_END };
             futex::wait(&[seen], next_look.map_or(deadline, |next| deadline.or_after(next)));
         }
     }
@@ -233,6 +237,8 @@ impl Acceptor {
                 | ControlMessage::Fork
                 | ControlMessage::Collect { .. }
                 | ControlMessage::Start
+                | ControlMessage::StartAhead
+                | ControlMessage::Take
                 | from_executor!()
                 | from_zygote!() => {
                     return Err(message.misplaced("an executor that serves already"));

@@ -6,8 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::start_zygote::ahead::Ahead;
+use super::start_zygote::{self, Parted};
 use super::zygote::{self, Copied, ENDING_INTERVAL, ENDING_LOOKS};
-use super::{connected, standby, start_zygote};
+use super::{connected, standby};
 use crate::Prot;
 use crate::call::contract::{
     CLOSE_OTHERS, CONFINE, DEBUGGABLE, ENFORCED, EXECUTOR_ARGUMENT as ARGUMENT, FEATURES,
@@ -150,7 +152,8 @@ pub fn fork() -> Result<Forked> {
         take_over_service(parent);
         drop(undisturbed);
         print_panics_without_backtraces();
-        status(serve_over(theirs, parent, &Confinement::new(), false))
+        let parted = Parted { socket: theirs, ahead: None };
+        status(serve_over(parted, parent, &Confinement::new(), false))
     }));
     std::process::exit(served.unwrap_or(FAILED));
 }
@@ -322,16 +325,17 @@ fn serve(asked: &str) -> Result<()> {
         // This process has the descriptors of its parent, and so those that a service manager has opened.
         take_over_service(parent);
     }
-    let mut socket = child::adopt(fd)?;
-    if has_zygote {
-        socket = start_zygote::part(child::adopt(fd.saturating_add(1))?, socket, parent)?;
-    }
-    serve_over(socket, parent, &confinement, is_debuggable)
+    let socket = child::adopt(fd)?;
+    let parted = match has_zygote {
+        true => start_zygote::part(child::adopt(fd.saturating_add(1))?, socket, parent)?,
+        false => Parted { socket, ahead: None },
+    };
+    serve_over(parted, parent, &confinement, is_debuggable)
 }
 
 /// Serves the controller, the process `parent`, over its socket.
 fn serve_over(
-    socket: OwnedFd,
+    Parted { socket, ahead }: Parted,
     parent: i32,
     confinement: &Confinement,
     is_debuggable: bool,
@@ -340,29 +344,37 @@ fn serve_over(
     log::write(Level::Info, format_args!("process {parent} is the controller"));
     let (acceptor, stripes, enforced) = prepare(socket.as_fd(), parent, confinement)
         .inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
+    if ahead.is_some() {
+        acceptor.wait_ahead();
+    }
     let session = Instance::begin(Some(acceptor));
     if is_debuggable {
         session.memory.map_code_privately();
     }
-    run(session, socket, stripes, enforced)
+    run(session, socket, First { stripes, enforced, ahead })
+}
+
+/// What the first session of a process has, and that of a copy has not.
+struct First {
+    /// The stripes of the first slab.
+    stripes: Vec<OwnedFd>,
+    enforced: Enforced,
+    /// The request is still to come.
+    ahead: Option<Ahead>,
 }
 
 /// Serves the controller of a new session, until it closes its socket; then runs the remaining dealloc
-/// actions. The calling thread serves that lane; each other lane gets a thread of its own. `stripes` belong to the
-/// first slab, mapped before the setup is sent, which saves a message.
+/// actions. The calling thread serves that lane; each other lane gets a thread of its own. The first slab is mapped before the setup is
+/// sent, which saves a message.
 ///
 /// A process that becomes a zygote returns from here in each copy as well, at the end of the copy's session.
 ///
 /// # Errors
 ///
 /// The reason for the session's end, unless the controller ended it in order, or the failed dealloc actions.
-fn run(
-    mut session: Arc<Instance>,
-    socket: OwnedFd,
-    stripes: Vec<OwnedFd>,
-    enforced: Enforced,
-) -> Result<()> {
-    let mut frozen = serve_lanes(&session, socket, stripes, Some(enforced))?;
+fn run(mut session: Arc<Instance>, socket: OwnedFd, first: First) -> Result<()> {
+    let enforced = first.enforced;
+    let mut frozen = serve_lanes(&session, socket, Some(first))?;
     while let Some(zygote) = frozen.take() {
         log::write(Level::Info, format_args!("copies of this process are made from now on"));
         let Some(Copied { socket, segment }) = zygote::serve(&zygote)? else { fork::end(0) };
@@ -370,7 +382,7 @@ fn run(
         drop(zygote);
         let begun = confine_copy(&enforced).and_then(|()| begin_copy(segment, session));
         session = begun.inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
-        frozen = serve_lanes(&session, socket, Vec::new(), None)?;
+        frozen = serve_lanes(&session, socket, None)?;
     }
     Ok(())
 }
@@ -384,25 +396,25 @@ fn begin_copy(segment: OwnedFd, session: Arc<Instance>) -> Result<Arc<Instance>>
     Instance::renewed(session, Acceptor::new(Arc::clone(segment), controller))
 }
 
-/// Serves a session over its lanes. Returns the zygote's socket if the controller makes this process one. `stripes` belong to
-/// the first slab. `enforced` is `None` in a copy, whose controller knows the zygote's setup.
+/// Serves a session over its lanes. Returns the zygote's socket if the controller makes this process one. `begun` is `None` in a
+/// copy, whose controller knows the zygote's setup.
 fn serve_lanes(
     session: &Arc<Instance>,
     socket: OwnedFd,
-    stripes: Vec<OwnedFd>,
-    enforced: Option<Enforced>,
+    begun: Option<First>,
 ) -> Result<Option<OwnedFd>> {
     let acceptor = session.acceptor()?;
     let first = &acceptor.first;
     let end = session.lanes().add(Lane::new(first, Side::Executor))?;
     // Without the lock the controller does not notice this thread's end.
     let _ = first_thread::hold(first.view(HOLDER_WORD..HOLDER_WORD + HOLDER_WORDS));
-    let (mut ended, is_copy) = (Ok(()), enforced.is_none());
+    let (mut ended, is_copy) = (Ok(()), begun.is_none());
     if is_copy {
         // The controller begins its work with the copy while the threads start.
         ended = end.send_setup(&[]);
     }
     // Open until the acceptor's thread holds it, too.
+    let stripes = begun.as_ref().map_or(&[][..], |first| &first.stripes);
     let data = stripes.get(Prot::Data.index()).and_then(|file| file.try_clone().ok());
     let files = [socket.as_raw_fd(), data.as_ref().map_or(-1, AsRawFd::as_raw_fd)];
     // Both threads start while this one prepares its setup, if it has one.
@@ -418,7 +430,20 @@ fn serve_lanes(
             Some(socket) => control::send_last_words(socket.as_fd(), error),
             None => acceptor.send_last_words(error),
         })?;
-    let setup = enforced.map(|enforced| setup(session, stripes, enforced));
+    let (mut setup, ahead) = match begun {
+        Some(First { stripes, enforced, ahead }) => {
+            (Some(setup(session, stripes, enforced)), ahead)
+        }
+        None => (None, None),
+    };
+    if let (Some(ahead), Some(socket)) = (ahead, &socket) {
+        // The controller has read it when it wants this process.
+        ended = end.send_setup(&setup.take().unwrap_or_default());
+        let is_wanted = ahead.wait(socket.as_fd());
+        let is_wanted =
+            is_wanted.inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
+        acceptor.end_wait(is_wanted);
+    }
     if let Some(socket) = socket {
         acceptor.release_socket(socket);
     }
@@ -549,6 +574,8 @@ fn receive_begin(socket: BorrowedFd<'_>) -> Result<(Hello, Vec<OwnedFd>)> {
         | ControlMessage::Fork
         | ControlMessage::Collect { .. }
         | ControlMessage::Start
+        | ControlMessage::StartAhead
+        | ControlMessage::Take
         | ControlMessage::Interrupt { .. }
         | from_executor!()
         | from_zygote!() => {

@@ -6,11 +6,14 @@
 //! | 2 | the zygote | says its number ([`Forked`](ControlMessage::Forked)), leaves streams and folder, blocks all signals |
 //! | 3 | the same | forks for each [`Start`](ControlMessage::Start) |
 //! | 4 | the forked executor | says its number, takes streams and folder from the message, and goes on as a program that was just started |
+//! | 3, 4 | for a [`StartAhead`](ControlMessage::StartAhead) | the same, but the executor takes streams and folder [when it is wanted](ahead) |
 //!
 //! All of them are children of the controller, which learns of their ends as of any child's. So no executor depends on the zygote,
 //! and the zygote collects nothing.
 //!
 //! Invariant: the zygote has one thread, and never runs linked code.
+
+pub(super) mod ahead;
 
 use std::ffi::CString;
 use std::fs::File;
@@ -20,6 +23,7 @@ use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, fchdir};
 
+use self::ahead::Ahead;
 use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::entry::abi;
@@ -33,21 +37,30 @@ use crate::wire::control::{ControlMessage, from_executor, from_zygote};
 /// The exit status of a zygote that could not serve.
 const FAILED: i32 = 125;
 
+/// The way to the controller, in a process that goes on as an executor.
+pub(super) struct Parted {
+    /// Its control socket.
+    pub(super) socket: OwnedFd,
+    /// The executor was forked ahead of its request.
+    pub(super) ahead: Option<Ahead>,
+}
+
 /// Forks a start zygote, if the C library and the kernel can do that. Returns here with `own`, and in each executor that the zygote
 /// forks with that one's control socket. Call before anything else, with nothing open but the standard streams and both sockets.
 ///
 /// # Errors
 ///
 /// In a forked executor, when it cannot take what came with the message. The controller has its last words then.
-pub(super) fn part(requests: OwnedFd, own: OwnedFd, parent: i32) -> Result<OwnedFd> {
+pub(super) fn part(requests: OwnedFd, own: OwnedFd, parent: i32) -> Result<Parted> {
+    let first = |socket| Ok(Parted { socket, ahead: None });
     // Without a zygote the controller sees the end of its socket.
     let Some(record) = ThreadRecord::of_thread().filter(|_| thread::is_only_one()) else {
-        return Ok(own);
+        return first(own);
     };
     // Timers and signals of the program are not for the zygote. Executors have the signal mask of before.
     let undisturbed = Undisturbed::new();
     if !matches!(fork::sibling(Some(&record)), Ok(None)) {
-        return Ok(own);
+        return first(own);
     }
     drop(own);
     let Ok(Some(forked)) = serve(requests.as_fd(), &record, parent) else {
@@ -55,17 +68,20 @@ pub(super) fn part(requests: OwnedFd, own: OwnedFd, parent: i32) -> Result<Owned
     };
     drop((requests, undisturbed));
     let Forked { socket, files, name } = forked;
+    let Some(files) = files else {
+        return Ok(Parted { socket, ahead: Some(Ahead::new(name)) });
+    };
     take_files(&files, &name)
         .inspect_err(|error| control::send_last_words(socket.as_fd(), error))?;
-    Ok(socket)
+    Ok(Parted { socket, ahead: None })
 }
 
 /// A forked executor's beginning.
 struct Forked {
     /// Its control socket.
     socket: OwnedFd,
-    /// The standard streams and the working directory.
-    files: [OwnedFd; 4],
+    /// The standard streams and the working directory; `None` ahead of the request.
+    files: Option<[OwnedFd; 4]>,
     /// The name of the main thread of the program.
     name: CString,
 }
@@ -90,10 +106,7 @@ fn serve(socket: BorrowedFd<'_>, record: &ThreadRecord, parent: i32) -> Result<O
             Ok((_, Some(_))) => {}
             Ok((files, None)) => {
                 announce(socket)?;
-                let files = <[OwnedFd; 5]>::try_from(files);
-                let files = files.map_err(|_| Error::violation("a start needs five descriptors"));
-                let [socket, input, output, error, folder] = files?;
-                return Ok(Some(Forked { socket, files: [input, output, error, folder], name }));
+                return forked(files, name).map(Some);
             }
             Err(error) => {
                 let refused = ControlMessage::NotForked { why: error.to_string() };
@@ -101,6 +114,14 @@ fn serve(socket: BorrowedFd<'_>, record: &ThreadRecord, parent: i32) -> Result<O
             }
         }
     }
+}
+
+/// What a forked executor has received: its socket, and its streams and folder unless it is ahead of its request.
+fn forked(files: Vec<OwnedFd>, name: CString) -> Result<Forked> {
+    let mut files = files.into_iter();
+    let socket = files.next().ok_or_else(|| Error::violation("a start without a socket"))?;
+    let files = <[OwnedFd; 4]>::try_from(files.collect::<Vec<_>>()).ok();
+    Ok(Forked { socket, files, name })
 }
 
 /// Waits for a message; `None` when the controller has closed the socket, or has ended. A forked child of the controller may have a copy
@@ -151,10 +172,10 @@ fn take_files([input, output, error, folder]: &[OwnedFd; 4], name: &CString) -> 
     prctl::set_name(name).map_err(failed)
 }
 
-/// Refuses every message but the one request.
+/// Refuses every message but the two requests.
 fn check(message: &ControlMessage) -> Result<()> {
     match message {
-        ControlMessage::Start => Ok(()),
+        ControlMessage::Start | ControlMessage::StartAhead => Ok(()),
         ControlMessage::Begin { .. }
         | ControlMessage::Lane { .. }
         | ControlMessage::Pipeline { .. }
@@ -165,6 +186,7 @@ fn check(message: &ControlMessage) -> Result<()> {
         | ControlMessage::Freeze
         | ControlMessage::Fork
         | ControlMessage::Collect { .. }
+        | ControlMessage::Take
         | ControlMessage::Interrupt { .. }
         | from_executor!()
         | from_zygote!() => Err(message.misplaced("a start zygote")),
@@ -176,8 +198,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_zygote_takes_its_request_and_no_other() {
+    fn a_start_zygote_takes_its_requests_and_no_other() {
         check(&ControlMessage::Start).expect("its request");
+        check(&ControlMessage::StartAhead).expect("its request");
         let error = check(&ControlMessage::Fork).expect_err("refused");
         assert!(error.to_string().contains("came to a start zygote"), "{error}");
     }

@@ -131,6 +131,8 @@ fn receive(socket: BorrowedFd<'_>) -> Result<Option<Request>> {
         | ControlMessage::Region { .. }
         | ControlMessage::Freeze
         | ControlMessage::Start
+        | ControlMessage::StartAhead
+        | ControlMessage::Take
         | ControlMessage::Interrupt { .. }
         | from_executor!()
         | from_zygote!() => Err(message.misplaced("a zygote")),

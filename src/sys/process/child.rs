@@ -180,10 +180,13 @@ impl Child {
 
     /// True when it has ended, or is about to.
     pub(crate) fn is_ending(&self) -> bool {
+        self.has_ended() || dying::status(self.pid).is_some()
+    }
+
+    /// True when the child has ended. Never waits.
+    pub(crate) fn has_ended(&self) -> bool {
         let mut fds = [PollFd::new(self.pidfd.unchecked(), PollFlags::POLLIN)];
-        let has_ended =
-            matches!(ppoll(&mut fds, Some(TimeSpec::from(Duration::ZERO)), None), Ok(1));
-        has_ended || dying::status(self.pid).is_some()
+        matches!(ppoll(&mut fds, Some(TimeSpec::from(Duration::ZERO)), None), Ok(1))
     }
 
     /// Kills the child. Does nothing when it has ended already.

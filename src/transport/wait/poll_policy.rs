@@ -6,7 +6,7 @@ use crate::limits::SPIN_NS;
 use crate::sync::{AtomicU64, Ordering};
 
 /// How long each waiter of a session polls for the other side. The controller chooses it, and writes it into each segment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PollPolicy {
     /// The longest time while no other thread wants the waiter's CPU.
     pub(super) spin: Duration,

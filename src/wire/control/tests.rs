@@ -55,6 +55,8 @@ fn letters_and_names_stay_as_they_are() {
         ('k', "Fork", 1, 2),
         ('e', "Collect", 9, 0),
         ('h', "Start", 1, 5),
+        ('j', "StartAhead", 1, 1),
+        ('t', "Take", 1, 4),
         ('b', "Interrupt", 33, 0),
         ('r', "RequestLane", 1, 0),
         ('x', "Refused", 9, 0),

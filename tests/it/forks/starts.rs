@@ -25,27 +25,30 @@ use crate::testkit::process::{threads, until, write_program};
 
 const SIGSEGV: i32 = 11;
 
-fn shared() -> ExecutorBuilder {
+pub(super) fn shared() -> ExecutorBuilder {
     ExecutorBuilder::new().program(FARCALL).shared_layout()
 }
 
-fn start(builder: &ExecutorBuilder) -> Process {
-    builder.start().expect("an executor").process().expect("alive")
+/// An executor that has answered, and so is all that it inherits.
+pub(super) fn start(builder: &ExecutorBuilder) -> Process {
+    let process = builder.start().expect("an executor").process().expect("alive");
+    process.process_info().expect("an answer");
+    process
 }
 
 /// The addresses of the program in a process, which two executors have in common if they have a zygote in common.
-fn layout(pid: i32) -> String {
+pub(super) fn layout(pid: i32) -> String {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).expect("a process");
     let line = maps.lines().find(|line| line.ends_with("/farcall")).expect("the program");
     line.split(' ').next().expect("an address").to_owned()
 }
 
-fn name(pid: i32) -> String {
+pub(super) fn name(pid: i32) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 
 /// The children of this process, and of all its threads, with their states.
-fn children() -> BTreeSet<i32> {
+pub(super) fn children() -> BTreeSet<i32> {
     let tasks = fs::read_dir("/proc/self/task").expect("this process");
     let of = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
     let lists: Vec<String> = tasks.flatten().filter_map(of).collect();
@@ -61,13 +64,22 @@ fn zygotes() -> Vec<i32> {
 }
 
 /// The only zygote, once it is there.
-fn zygote() -> i32 {
+pub(super) fn zygote() -> i32 {
     until("a zygote", || zygotes().len() == 1);
     zygotes()[0]
 }
 
+/// The executor that was forked ahead of its request, once it is there and waits.
+pub(super) fn ahead() -> i32 {
+    let all = || children().into_iter().filter(|pid| name(*pid) == "farcall-ahead");
+    until("an executor ahead of its request", || all().count() == 1);
+    // The host keeps its side once that is made, too.
+    std::thread::sleep(Duration::from_millis(20));
+    all().next().expect("there")
+}
+
 /// The first executor of this builder, and a second, forked one.
-fn first_and_second(builder: &ExecutorBuilder) -> [Process; 2] {
+pub(super) fn first_and_second(builder: &ExecutorBuilder) -> [Process; 2] {
     let first = start(builder);
     zygote();
     let second = start(builder);
@@ -80,7 +92,9 @@ fn shares_with(builder: &ExecutorBuilder, first: &Process) -> bool {
     layout(start(builder).pid()) == layout(first.pid())
 }
 
-fn load(executor: &Executor) -> farcall::controller::Function<extern "C" fn(i64) -> i64> {
+pub(super) fn load(
+    executor: &Executor,
+) -> farcall::controller::Function<extern "C" fn(i64) -> i64> {
     let bytes = fs::read(corpus::object("supervised.c", PLAIN)).expect("just compiled");
     let library = executor.library("supervised");
     library.define_handler("rate", |amount: f64| amount / 4.0).expect("defined");
@@ -188,7 +202,7 @@ fn pools_restarts_and_standbys_are_forked() {
 }
 
 /// Properties that a program has from the process that started it, as the kernel shows them.
-fn inherited(pid: i32) -> Vec<String> {
+pub(super) fn inherited(pid: i32) -> Vec<String> {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).expect("a process");
     let link = |file: &str| {
         fs::read_link(format!("/proc/{pid}/{file}")).expect("a process").display().to_string()
@@ -276,7 +290,7 @@ fn a_forked_executor_inherits_what_a_started_one_does() {
             assert_eq!(layout(forked.pid()), last, "{what}");
             assert_eq!(inherited(forked.pid()), inherited(started.pid()), "{what}");
         }
-        assert_eq!(zygotes().len(), 2, "one for each environment");
+        until("one for each environment", || zygotes().len() == 2);
         // SAFETY: closes a number, behind which is a standard stream.
         unsafe { libc::close(0) };
         assert!(
@@ -317,7 +331,10 @@ fn a_zygote_that_was_killed_or_stopped_is_replaced() {
         let builder = shared();
         let first = start(&builder);
         for signal in [Signal::SIGKILL, Signal::SIGSTOP, Signal::SIGKILL] {
-            let old = zygote();
+            let (old, waits) = (zygote(), ahead());
+            // It would serve the next start without a zygote.
+            kill(Pid::from_raw(waits), Signal::SIGKILL).expect("our own child");
+            until("it was collected", || !children().contains(&waits));
             kill(Pid::from_raw(old), signal).expect("our own child");
             if signal == Signal::SIGKILL {
                 until("it was collected", || !children().contains(&old));
@@ -341,7 +358,8 @@ fn the_zygote_ends_with_its_builder_and_executors() {
         let builder = shared();
         let first = layout(start(&builder).pid());
         let old = zygote();
-        assert_eq!(children(), BTreeSet::from([old]), "the first executor has ended");
+        let waits = ahead();
+        assert_eq!(children(), BTreeSet::from([old, waits]), "the first executor has ended");
         assert_eq!(layout(start(&builder).pid()), first);
         drop(builder);
         assert_eq!(children(), BTreeSet::new());
@@ -383,7 +401,7 @@ fn nothing_is_left_of_a_host_that_was_killed() {
     if std::env::var_os(HOST).is_some() {
         let builder = shared();
         let _all = first_and_second(&builder);
-        println!("started {}", zygote());
+        println!("started {} {}", zygote(), ahead());
         std::thread::sleep(Duration::from_secs(60));
         return;
     }
@@ -392,7 +410,7 @@ fn nothing_is_left_of_a_host_that_was_killed() {
     let host = crate::testkit::process::Running::start(command);
     host.wait_for("started ");
     let others = host.others();
-    assert_eq!(others.len(), 3, "two executors and a zygote: {others:?}");
+    assert_eq!(others.len(), 4, "two executors, a zygote, and an executor ahead: {others:?}");
     host.signal(Signal::SIGKILL);
     until("all have ended", || others.iter().all(|one| one.is_gone()));
 }
@@ -408,7 +426,7 @@ fn a_zygote_ends_with_a_host_that_may_not_kill_it() {
             assert!(in_child(|| {
                 let builder = shared();
                 let all = first_and_second(&builder);
-                for pid in [all[0].pid(), all[1].pid(), zygote()] {
+                for pid in [all[0].pid(), all[1].pid(), zygote(), ahead()] {
                     writer.write_all(&pid.to_le_bytes()).expect("written");
                 }
                 // SAFETY: changes the user of all threads, as the C library does it.
@@ -419,7 +437,7 @@ fn a_zygote_ends_with_a_host_that_may_not_kill_it() {
                 }
                 true
             }));
-            for _ in 0..3 {
+            for _ in 0..4 {
                 let mut pid = [0; 4];
                 reader.read_exact(&mut pid).expect("a number");
                 let status = format!("/proc/{}/stat", i32::from_le_bytes(pid));

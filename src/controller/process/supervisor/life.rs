@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::origin::Origin;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard, Ordering};
 use crate::sys::process::child::Child;
+use crate::sys::process::child::inherited::Inherited;
 use crate::sys::process::dying::Ended;
 
 /// A process from before its start until nothing of it is left.
@@ -26,6 +27,8 @@ pub(super) struct Life {
     refusal: OnceLock<Error>,
     /// It was killed, and ends soon.
     is_killed: AtomicBool,
+    /// What a process has inherited that was forked ahead of its request.
+    pub(super) ahead: OnceLock<Inherited>,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,7 @@ impl Life {
             opener,
             refusal,
             is_killed: AtomicBool::new(false),
+            ahead: OnceLock::new(),
         }
     }
 
@@ -121,6 +125,11 @@ impl Life {
         let starting =
             |state: &mut State| matches!(state.stage, Stage::Starting) && self.origin.is_here();
         self.changed.wait_while(self.state.lock(), starting)
+    }
+
+    /// True if the process was started, and has not ended. Never waits.
+    pub(super) fn runs(&self) -> bool {
+        matches!(&self.state.lock().stage, Stage::Running(child) if !child.has_ended())
     }
 
     /// Waits for the process to end, up to the deadline.

@@ -1,11 +1,14 @@
 //! The supervisor: starts an executor, observes its end, and wakes the threads that wait for it.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use self::life::{Life, Stage};
-use self::supervision::{Start, Supervision};
+use self::orders::{Order, Start, Work};
+use self::supervision::Supervision;
 use super::lane_opener::LaneOpener;
 use crate::deadline::Deadline;
 use crate::error::{Error, Result};
@@ -13,10 +16,12 @@ use crate::limits::{CORE_TIMEOUT, END_TIMEOUT};
 use crate::origin::Origin;
 use crate::sys::io::identified::Identified;
 use crate::sys::process::child::Child;
+use crate::sys::process::child::inherited::{Files, Own, Shown};
 use crate::sys::process::dying;
 use crate::sys::process::dying::Ended;
 
 mod life;
+mod orders;
 mod program;
 mod start_zygote;
 mod start_zygotes;
@@ -24,6 +29,7 @@ mod supervised;
 mod supervision;
 
 pub(crate) use self::program::Program;
+pub(crate) use self::start_zygotes::StartZygotes;
 
 /// An executor process under supervision. Dropping it kills the process and waits for its end, for at most twice [`END_TIMEOUT`].
 #[derive(Debug)]
@@ -53,6 +59,8 @@ pub(crate) enum News {
 /// The shortest and the longest pause between checks of how a process ends.
 const PAUSE_MIN: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
+/// About the time in which a sleeping thread wakes on an idle CPU.
+const STARTER_WAKES: Duration = Duration::from_micros(200);
 /// How long an executor may run after it has hung up. Then the controller kills it.
 const HUNG_UP: Duration = Duration::from_millis(250);
 /// If the process still runs this long after the end of a thread, and other threads do not end, the thread has ended alone.
@@ -66,14 +74,74 @@ impl Supervisor {
     ///
     /// When the threads that supervise cannot be started.
     pub(crate) fn start(
-        program: Program,
+        program: Arc<Program>,
         socket: OwnedFd,
         opener: Arc<LaneOpener>,
     ) -> Result<Self> {
         let socket = Identified::new(socket);
         Self::with(&Arc::clone(&opener), |supervision, life| {
-            supervision.begin(Start { program, socket, life, opener });
+            supervision.orders().order(Order::Start(Start { program, socket, life, opener }));
         })
+    }
+
+    /// Has a start zygote fork a process ahead of its [request](Self::take).
+    ///
+    /// # Errors
+    ///
+    /// When there is no zygote that can, or it cannot be watched.
+    pub(crate) fn start_ahead(
+        starter: &mut StartZygotes<'_>,
+        program: &Program,
+        socket: OwnedFd,
+        opener: &Arc<LaneOpener>,
+    ) -> Result<Self> {
+        let supervision = Supervision::present()?;
+        let is_its = supervision.has(starter.supervised());
+        let life = Arc::new(Life::new(opener));
+        let forked = is_its.then(|| starter.start_ahead(program, &life, socket.as_fd()));
+        // From here on only the executor has its end of the socket.
+        drop(socket);
+        let child = forked.transpose()?.flatten();
+        let child = child.ok_or_else(|| Error::disconnected("no zygote can fork it ahead"))?;
+        starter.supervised().add(child, Arc::clone(&life), Arc::clone(opener));
+        let (process, supervision) = (Process(life), Some(supervision));
+        Ok(Self { process, supervision, origin: Origin::new() })
+    }
+
+    /// Hands a process that was forked ahead, by [`start_ahead`](Self::start_ahead) with this program and this opener, its request.
+    /// Waits for a word of the starter's thread. False when the process is of no use: it has ended, or a program that is started now
+    /// would inherit something else. It may have got the request then, and runs no linked code.
+    pub(crate) fn take(&self, program: &Program, opener: &LaneOpener) -> bool {
+        let Some(supervision) = self.supervision.as_ref().filter(|_| self.is_own()) else {
+            return false;
+        };
+        let (Some(inherited), Some(starter)) =
+            (self.process.0.ahead.get(), supervision.orders().starter())
+        else {
+            return false;
+        };
+        // The process wakes, and takes these, while this thread compares.
+        let Some(files) = Files::present() else { return false };
+        if opener.send_request(&files.each()).is_err() {
+            return false;
+        }
+        let (answer, own) = sync_channel(1);
+        supervision.orders().order(Order::Tell(answer));
+        let is_same = Shown::of(starter, &program.path).is_some_and(|now| now == inherited.shown);
+        is_same && word(&own).is_some_and(|own| own == inherited.own)
+    }
+
+    /// True if the process was started, and has not ended. Never waits.
+    pub(crate) fn runs(&self) -> bool {
+        self.is_own() && self.process.0.runs()
+    }
+
+    /// Runs `work` on the starter's thread, when nothing is asked of that. It is dropped where the last executor and the last keeper go
+    /// first.
+    pub(crate) fn when_quiet(&self, work: impl FnOnce(&mut StartZygotes<'_>) + Send + 'static) {
+        if let Some(supervision) = self.supervision.as_ref().filter(|_| self.is_own()) {
+            supervision.orders().when_quiet(Work(Box::new(work)));
+        }
     }
 
     /// The same for a process that runs already.
@@ -119,6 +187,18 @@ impl Supervisor {
     /// What keeps the threads that supervise, and with them the start zygotes.
     pub(crate) fn keeper(&self) -> Keeper {
         Keeper { supervision: self.supervision.clone(), origin: Origin::new() }
+    }
+}
+
+/// Waits for the word of the starter's thread. It comes as soon as that wakes, so this thread does not sleep at first.
+fn word(own: &Receiver<Own>) -> Option<Own> {
+    let awake = Deadline::after(STARTER_WAKES);
+    loop {
+        match own.try_recv() {
+            Ok(own) => return Some(own),
+            Err(TryRecvError::Empty) if !awake.has_passed() => thread::yield_now(),
+            Err(_) => return own.recv().ok(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::sys::process::child::{Child, Others};
 
 /// A program with its arguments and its environment.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
     pub(crate) args: Vec<CString>,

@@ -44,13 +44,13 @@ impl StartZygote {
         Self { socket: Identified::new(socket), stage: Mutex::new(Stage::Loads), number }
     }
 
-    /// Asks for an executor, which gets these descriptors. Never waits.
+    /// Asks for an executor by this message, which gets these descriptors. Never waits.
     ///
     /// # Errors
     ///
     /// When it has ended, or reads nothing.
-    pub(super) fn ask(&self, files: &[BorrowedFd<'_>]) -> Result<()> {
-        control::send(self.socket.file()?, &ControlMessage::Start, files, Deadline::now())
+    pub(super) fn ask(&self, start: &ControlMessage, files: &[BorrowedFd<'_>]) -> Result<()> {
+        control::send(self.socket.file()?, start, files, Deadline::now())
     }
 
     pub(super) fn loads(&self) -> bool {

@@ -13,6 +13,8 @@
 //!
 //! Each zygote is a child of this process, and ends with this value or when its socket closes.
 //!
+//! A zygote forks executors ahead of their requests, too. The request compares what a program inherits as a start does.
+//!
 //! Invariant: there is one request at a time, and each is answered before the next one. So no answer is of an earlier request.
 
 use std::ffi::CString;
@@ -21,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::life::Life;
 use super::program::Program;
 use super::start_zygote::StartZygote;
 use super::supervised::Supervised;
@@ -38,7 +41,7 @@ const LOAD_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// The zygotes of a starter's thread.
 #[derive(Debug)]
-pub(super) struct StartZygotes<'a> {
+pub(crate) struct StartZygotes<'a> {
     supervised: &'a Supervised,
     all: Vec<(Kind, Arc<StartZygote>)>,
 }
@@ -66,6 +69,11 @@ impl<'a> StartZygotes<'a> {
         Self { supervised, all: Vec::new() }
     }
 
+    /// What watches all processes that are started.
+    pub(super) fn supervised(&self) -> &Supervised {
+        self.supervised
+    }
+
     /// Starts an executor that may share its layout with others: by a fork where that makes no difference to the executor.
     ///
     /// # Errors
@@ -80,13 +88,45 @@ impl<'a> StartZygotes<'a> {
         };
         if let Some(at) = self.all.iter().position(|(other, _)| *other == kind) {
             let zygote = &self.all[at].1;
-            match self.request(zygote, socket, &files)? {
+            let [input, output, error, folder] = files.each();
+            let files = [socket, input, output, error, folder];
+            match self.request(zygote, &ControlMessage::Start, &files)? {
                 Outcome::Forked(child) => return Ok(child),
                 Outcome::Refused => return program.spawn(&program.args, &[socket]),
                 Outcome::Gone => self.end(at),
             }
         }
         self.start_with_zygote(program, kind, socket)
+    }
+
+    /// Has a zygote fork an executor ahead of its request, and notes what it inherits; `None` where there is no zygote of this kind that can.
+    ///
+    /// # Errors
+    ///
+    /// As [`StartZygotes::request`].
+    pub(super) fn start_ahead(
+        &mut self,
+        program: &Program,
+        life: &Arc<Life>,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Option<Child>> {
+        let Some(kind) = Kind::of(program) else { return Ok(None) };
+        let Some(at) = self.all.iter().position(|(other, _)| *other == kind) else {
+            return Ok(None);
+        };
+        let zygote = &self.all[at].1;
+        match self.request(zygote, &ControlMessage::StartAhead, &[socket])? {
+            Outcome::Forked(child) => {
+                // It is set once, as the start is.
+                let _ = life.ahead.set(kind.inherited);
+                Ok(Some(child))
+            }
+            Outcome::Refused => Ok(None),
+            Outcome::Gone => {
+                self.end(at);
+                Ok(None)
+            }
+        }
     }
 
     /// Starts a program that parts a zygote from itself, if there is room for one.
@@ -134,8 +174,8 @@ impl<'a> StartZygotes<'a> {
     fn request(
         &self,
         zygote: &StartZygote,
-        socket: BorrowedFd<'_>,
-        files: &Files,
+        start: &ControlMessage,
+        files: &[BorrowedFd<'_>],
     ) -> Result<Outcome> {
         let loaded = Deadline::after(LOAD_TIMEOUT);
         while zygote.loads() {
@@ -150,8 +190,7 @@ impl<'a> StartZygotes<'a> {
         if zygote.is_gone() {
             return Ok(Outcome::Gone);
         }
-        let [input, output, error, folder] = files.each();
-        if zygote.ask(&[socket, input, output, error, folder]).is_err() {
+        if zygote.ask(start, files).is_err() {
             return Ok(Outcome::Gone);
         }
         match zygote.answer(Deadline::after(START_ZYGOTE_TIMEOUT)) {

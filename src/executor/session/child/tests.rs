@@ -84,7 +84,8 @@ fn with_session(body: impl FnOnce(&mut Client)) -> Result<()> {
     let first = Arc::clone(&segment);
     let server = thread::spawn(move || {
         let session = Instance::begin(Some(Acceptor::new(first, Features::OWN)));
-        run(session, theirs, vec![], Enforced::default())
+        let first = First { stripes: vec![], enforced: Enforced::default(), ahead: None };
+        run(session, theirs, first)
     });
     let end = Lanes::new().add(ours).expect("a lane");
     let setup = end.receive_setup(Deadline::SESSION_END).expect("a setup");

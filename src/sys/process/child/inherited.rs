@@ -12,15 +12,20 @@
 //! | what the kernel kills first and writes into core files | is compared |
 //! | other open files | only a start by exec has them |
 //!
-//! Each is a property of the calling thread, by which the kernel starts a program. Where the system does not say, there is no start by
-//! fork.
+//! Each is a property of the thread that starts programs. The kernel shows most of them to each thread of the process ([`Shown`]), and
+//! the others to that one alone ([`Own`]). Where the system does not say, there is no start by fork.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::fcntl::{AT_FDCWD, FcntlArg, FdFlag, OFlag, fcntl, openat, readlinkat};
+use nix::sys::stat::Mode;
+
+use crate::sys::process::thread;
 
 /// The standard streams and the working directory of this process.
 #[derive(Debug)]
@@ -57,17 +62,29 @@ fn streams() -> [BorrowedFd<'static>; 3] {
 /// All else that a program inherits, for comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Inherited {
+    pub(crate) shown: Shown,
+    pub(crate) own: Own,
+}
+
+/// What other threads of the process can read as well.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
     /// The program and the root directory.
     files: [FileIdentity; 2],
     /// The texts of their links.
-    namespaces: [PathBuf; NAMESPACES.len()],
+    namespaces: [OsString; NAMESPACES.len()],
     /// Lines of the thread's status.
-    status: Vec<String>,
+    status: Vec<u8>,
     texts: [Vec<u8>; TEXTS.len()],
     limits: [[u64; 2]; LIMITS],
     scheduling: [u8; SCHEDULING_BYTES],
-    numbers: [i64; 5],
+    /// The priority of input and output; -1 where the kernel lacks it.
+    io_priority: i64,
 }
+
+/// What only the thread itself can read: `personality`, the slack of timers, secure bits, `PR_SET_MDWE`; -1 where the kernel lacks one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Own([i64; 4]);
 
 /// Device, number, bytes, and the moment of the last change in seconds and nanoseconds.
 type FileIdentity = (u64, u64, u64, i64, i64);
@@ -102,9 +119,11 @@ const STATUS: [&str; 22] = [
     "Mems_allowed",
 ];
 
-/// Files that are compared whole. Kernels lack some.
-const TEXTS: [&str; 3] =
-    ["/proc/thread-self/cgroup", "/proc/self/oom_score_adj", "/proc/self/coredump_filter"];
+/// Files that are compared whole, of the thread's folder if they name no other. Kernels lack some.
+const TEXTS: [&str; 3] = ["cgroup", "oom_score_adj", "/proc/self/coredump_filter"];
+
+/// Bytes of one read of such a file, which is as long as all files that a usual system has.
+const READ_BYTES: usize = 4096;
 
 /// How many limits a process has (`RLIM_NLIMITS`).
 const LIMITS: usize = 16;
@@ -114,26 +133,59 @@ const SCHEDULING_BYTES: usize = 48;
 impl Inherited {
     /// All that `program` would inherit if the calling thread started it now; `None` when the system does not say.
     pub(crate) fn of_thread(program: &Path) -> Option<Self> {
-        const THREAD: &str = "/proc/thread-self";
-        let status = fs::read_to_string(format!("{THREAD}/status")).ok()?;
-        let is_inherited =
-            |line: &&str| line.split(':').next().is_some_and(|name| STATUS.contains(&name));
-        let status: Vec<_> = status.lines().filter(is_inherited).map(str::to_owned).collect();
-        // Kernels before 4.7 do not tell the mask for new files.
-        status.first().filter(|line| line.starts_with("Umask:"))?;
+        Some(Self { shown: Shown::of(thread::number(), program)?, own: Own::of_thread() })
+    }
+}
+
+impl Shown {
+    /// What `program` would inherit if the thread of this process with this number started it now; `None` when the system does not say.
+    pub(crate) fn of(number: i32, program: &Path) -> Option<Self> {
+        // From the folders the kernel finds each file in half of the time.
+        let thread = folder(AT_FDCWD, &format!("/proc/self/task/{number}"))?;
+        let status = inherited_lines(&text(thread.as_fd(), "status")?)?;
+        let namespaces = folder(thread.as_fd(), "ns")?;
         let namespaces = NAMESPACES.map(|name| {
             // The kernel may have been built without one.
-            fs::read_link(format!("{THREAD}/ns/{name}")).unwrap_or_default()
+            readlinkat(&namespaces, name).unwrap_or_default()
         });
-        let mut texts: [Vec<u8>; TEXTS.len()] = Default::default();
-        for (path, text) in TEXTS.iter().zip(&mut texts) {
-            *text = fs::read(path).unwrap_or_default();
-        }
+        let texts = TEXTS.map(|name| text(thread.as_fd(), name).unwrap_or_default());
         let files = [identity(program)?, identity(Path::new("/"))?];
         let limits = limits()?;
-        let (scheduling, numbers) = (scheduling()?, numbers());
-        Some(Self { files, namespaces, status, texts, limits, scheduling, numbers })
+        let (scheduling, io_priority) = (scheduling(number)?, io_priority(number));
+        Some(Self { files, namespaces, status, texts, limits, scheduling, io_priority })
     }
+}
+
+/// A folder below another one.
+fn folder(of: BorrowedFd<'_>, path: &str) -> Option<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    openat(of, path, flags, Mode::empty()).ok()
+}
+
+/// The contents of a file of the kernel's in this folder.
+fn text(folder: BorrowedFd<'_>, name: &str) -> Option<Vec<u8>> {
+    let file = openat(folder, name, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty()).ok()?;
+    let mut file = File::from(file);
+    let mut bytes = Vec::with_capacity(READ_BYTES);
+    let mut part = [0; READ_BYTES];
+    loop {
+        match file.read(&mut part).ok()? {
+            0 => return Some(bytes),
+            count => bytes.extend_from_slice(&part[..count]),
+        }
+    }
+}
+
+/// The lines of a status that a program inherits. Kernels before 4.7 do not tell the mask for new files: `None`.
+fn inherited_lines(status: &[u8]) -> Option<Vec<u8>> {
+    let mut inherited = Vec::with_capacity(status.len());
+    for line in status.split_inclusive(|byte| *byte == b'\n') {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+        if STATUS.iter().any(|inherited| inherited.as_bytes() == name) {
+            inherited.extend_from_slice(line);
+        }
+    }
+    inherited.starts_with(b"Umask:").then_some(inherited)
 }
 
 fn identity(path: &Path) -> Option<FileIdentity> {
@@ -157,37 +209,60 @@ fn limits() -> Option<[[u64; 2]; LIMITS]> {
     Some(limits)
 }
 
-fn scheduling() -> Option<[u8; SCHEDULING_BYTES]> {
+fn scheduling(thread: i32) -> Option<[u8; SCHEDULING_BYTES]> {
     let mut attributes = [0_u8; SCHEDULING_BYTES];
     let (call, bytes) = (libc::SYS_sched_getattr, SCHEDULING_BYTES);
     // SAFETY: the kernel stores that many bytes at most.
-    let asked = unsafe { libc::syscall(call, 0, attributes.as_mut_ptr(), bytes, 0) };
+    let asked = unsafe { libc::syscall(call, thread, attributes.as_mut_ptr(), bytes, 0) };
     (asked == 0).then_some(attributes)
 }
 
-/// Numbers of the thread; -1 where the kernel lacks one.
-fn numbers() -> [i64; 5] {
-    const ALL: libc::c_ulong = 0xffff_ffff;
+fn io_priority(thread: i32) -> i64 {
+    /// Of `linux/ioprio.h`.
     const THREAD: libc::c_int = 1;
-    /// Of `linux/prctl.h`.
-    const GET_MDWE: libc::c_int = 66;
-    let zero: libc::c_ulong = 0;
-    // SAFETY: the call takes numbers, and changes nothing for this one.
-    let personality = unsafe { libc::personality(ALL) };
     // SAFETY: the call takes numbers.
-    let io = unsafe { libc::syscall(libc::SYS_ioprio_get, THREAD, 0) };
-    // SAFETY: asks for a number.
-    let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, zero, zero, zero, zero) };
-    // SAFETY: as above.
-    let secure = unsafe { libc::prctl(libc::PR_GET_SECUREBITS, zero, zero, zero, zero) };
-    // SAFETY: as above.
-    let mdwe = unsafe { libc::prctl(GET_MDWE, zero, zero, zero, zero) };
-    [i64::from(personality), io, i64::from(slack), i64::from(secure), i64::from(mdwe)]
+    unsafe { libc::syscall(libc::SYS_ioprio_get, THREAD, thread) }
+}
+
+impl Own {
+    /// That of the calling thread.
+    pub(crate) fn of_thread() -> Self {
+        const ALL: libc::c_ulong = 0xffff_ffff;
+        /// Of `linux/prctl.h`.
+        const GET_MDWE: libc::c_int = 66;
+        let zero: libc::c_ulong = 0;
+        // SAFETY: the call takes numbers, and changes nothing for this one.
+        let personality = unsafe { libc::personality(ALL) };
+        // SAFETY: asks for a number.
+        let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, zero, zero, zero, zero) };
+        // SAFETY: as above.
+        let secure = unsafe { libc::prctl(libc::PR_GET_SECUREBITS, zero, zero, zero, zero) };
+        // SAFETY: as above.
+        let mdwe = unsafe { libc::prctl(GET_MDWE, zero, zero, zero, zero) };
+        Self([personality, slack, secure, mdwe].map(i64::from))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_property_is_read_whole() {
+        let own = std::env::current_exe().expect("this program");
+        let inherited = Inherited::of_thread(&own).expect("this system tells it").shown;
+        let texts = ["/proc/thread-self/cgroup", "/proc/self/oom_score_adj", TEXTS[2]];
+        assert_eq!(inherited.texts, texts.map(|path| fs::read(path).unwrap_or_default()));
+        let links = NAMESPACES.map(|name| fs::read_link(format!("/proc/thread-self/ns/{name}")));
+        let links = links.map(|link| link.unwrap_or_default().into_os_string());
+        assert_eq!(inherited.namespaces, links);
+        let status = fs::read_to_string("/proc/thread-self/status").expect("this thread");
+        let is_inherited = |line: &&str| STATUS.contains(&line.split(':').next().unwrap_or(""));
+        let lines: Vec<_> = status.lines().filter(is_inherited).collect();
+        let text = String::from_utf8(inherited.status).expect("a text");
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+        assert!(lines.len() > 15, "{lines:?}");
+    }
 
     #[test]
     fn a_change_of_an_inherited_property_is_seen() {
