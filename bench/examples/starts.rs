@@ -3,7 +3,7 @@
 //! | row | from | to |
 //! |---|---|---|
 //! | bare fork | a request over a socket pair to a process that forks | the child's answer over the same pair |
-//! | bare process | before this program is started with an argument at which it answers at once | its answer, by its standard output |
+//! | bare process | before this program is started to answer at once | its answer, by its standard output |
 //! | exec | `ExecutorBuilder::start`, with a layout of its own | its first answer |
 //! | ahead | the same with a shared layout, [`PAUSE`] after the start before | the same |
 //! | fork | the same at once behind that start, when no child is ready | the same |
@@ -27,7 +27,7 @@ use nix::unistd::{ForkResult, fork};
 
 /// The argument with which this program answers, and ends.
 const ANSWER: &str = "answer";
-/// Nothing is started for so long ahead of a measured start.
+/// The time without starts ahead of a measured start.
 const PAUSE: Duration = Duration::from_millis(25);
 /// How long this thread has been awake then, in the second pass.
 const AWAKE: Duration = Duration::from_millis(2);

@@ -3,6 +3,7 @@
 mod ahead;
 mod layout;
 mod spawned;
+mod spawned_alone;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::ahead::{Ahead, Recipe, Taken};
+use self::spawned::Place;
 pub(super) use self::spawned::SpawnedProcess;
-use self::spawned::{Means, Place, SpawnedAlone};
+use self::spawned_alone::{Means, SpawnedAlone};
 use super::memory::executor_memory::{ExecutorMemory, SlabBytes};
 use super::process::lane_opener::LaneOpener;
 use super::process::last_words::PROGRAM_VARIABLE;
@@ -129,7 +131,7 @@ impl ExecutorBuilder {
     }
 
     /// Sets how long the executor may take from [`spawn`](ExecutorBuilder::spawn) until it is ready; 10 s by default. After that time the
-    /// controller kills it, and [`Spawned::connect`](super::Spawned::connect) fails ([`ErrorKind::Timeout`]). The time does not cover the
+    /// controller kills it, and [`Spawned::connect`](super::Spawned::connect) fails (`ErrorKind::Timeout`). The time does not cover the
     /// kernel's start of the program, for example from a network file system that does not answer.
     #[must_use]
     pub fn start_timeout(mut self, timeout: Duration) -> Self {
@@ -138,7 +140,7 @@ impl ExecutorBuilder {
     }
 
     /// Sets how long a link may wait until the executor has looked its symbols up; without limit by default. A look-up opens shared
-    /// libraries, and runs their constructors. After that time the link fails ([`ErrorKind::Timeout`]). The next link tries again,
+    /// libraries, and runs their constructors. After that time the link fails (`ErrorKind::Timeout`). The next link tries again,
     /// and the executor still opens the libraries meanwhile. A
     /// [timeout](super::CallOptions::timeout) of a call bounds the link that it makes as well.
     ///
@@ -176,7 +178,7 @@ impl ExecutorBuilder {
     /// together is the limit for that.
     ///
     /// [`spawn`](ExecutorBuilder::spawn) refuses sizes that are not whole pages of 4 KiB, or more than 8 GiB less a page
-    /// ([`ErrorKind::Exhausted`]).
+    /// (`ErrorKind::Exhausted`).
     ///
     /// # Examples
     ///
@@ -369,7 +371,7 @@ impl ExecutorBuilder {
         // An executor that was of no use ends while the other one starts.
         drop(taken);
         let mut spawned = spawned?;
-        spawned.next = recipe.map(|recipe| self.ahead.order(recipe));
+        spawned.next = recipe.and_then(|recipe| self.ahead.order(recipe));
         Ok(spawned)
     }
 

@@ -14,7 +14,7 @@ impl ExecutorBuilder {
     /// It forks one executor ahead, 5 ms behind each start of this builder or of an executor of it. The next start takes that one, and a
     /// start before then is a fork of its own, which takes twice as long. The executor ahead sleeps, and takes a process with three
     /// threads, 240 KiB of its own memory, and some descriptors of this process. It ends with this builder, its clones and their
-    /// executors. A confined or limited executor, and one that logs (`ORC_RT_LOG`), is not forked ahead.
+    /// executors. Executors that are confined, limited or log (`ORC_RT_LOG`) are not forked ahead.
     ///
     /// An executor cannot tell whether it was forked, with four exceptions. It has the layout of its libraries, the stack's guard value
     /// and seeds of libraries in common with the others ([trust](crate::_docs::trust)). Constructors of the program's libraries ran

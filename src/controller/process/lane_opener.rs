@@ -10,6 +10,7 @@
 //! neither sends nor receives.
 
 mod interrupts;
+mod request;
 mod silence;
 mod way;
 
@@ -141,17 +142,6 @@ impl LaneOpener {
         let _ = self.first.set(Arc::clone(first));
         let begin = ControlMessage::Begin { hello: Hello::OWN };
         control::send(self.socket()?, &begin, files, deadline)
-    }
-
-    /// The request to an executor that was forked ahead of it, which gets the standard streams and the working directory. The main
-    /// thread waits for it at the socket, so no bell rings.
-    ///
-    /// # Errors
-    ///
-    /// When it has ended.
-    pub(super) fn send_request(&self, files: &[BorrowedFd<'_>]) -> Result<()> {
-        self.lanes.origin().check()?;
-        control::send(self.socket()?, &ControlMessage::Take, files, Deadline::now())
     }
 
     /// Notes what the executor can do, as it says when it is ready.

@@ -354,7 +354,7 @@ fn serve_over(
     run(session, socket, First { stripes, enforced, ahead })
 }
 
-/// What the first session of a process has, and that of a copy has not.
+/// The beginning of the first session of a process. A copy's session has none.
 struct First {
     /// The stripes of the first slab.
     stripes: Vec<OwnedFd>,

@@ -6,7 +6,7 @@
 //! | 2 | the zygote | says its number ([`Forked`](ControlMessage::Forked)), leaves streams and folder, blocks all signals |
 //! | 3 | the same | forks for each [`Start`](ControlMessage::Start) |
 //! | 4 | the forked executor | says its number, takes streams and folder from the message, and goes on as a program that was just started |
-//! | 3, 4 | for a [`StartAhead`](ControlMessage::StartAhead) | the same, but the executor takes streams and folder [when it is wanted](ahead) |
+//! | 3, 4 | for [`StartAhead`](ControlMessage::StartAhead) | the same; the executor takes streams and folder [when it is wanted](ahead) |
 //!
 //! All of them are children of the controller, which learns of their ends as of any child's. So no executor depends on the zygote,
 //! and the zygote collects nothing.
@@ -116,7 +116,7 @@ fn serve(socket: BorrowedFd<'_>, record: &ThreadRecord, parent: i32) -> Result<O
     }
 }
 
-/// What a forked executor has received: its socket, and its streams and folder unless it is ahead of its request.
+/// The beginning of an executor that received these descriptors: a socket, and streams and folder unless it is ahead of its request.
 fn forked(files: Vec<OwnedFd>, name: CString) -> Result<Forked> {
     let mut files = files.into_iter();
     let socket = files.next().ok_or_else(|| Error::violation("a start without a socket"))?;

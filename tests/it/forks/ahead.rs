@@ -167,8 +167,8 @@ fn a_restart_takes_the_executor_ahead() {
 }
 
 #[test]
-fn what_logs_or_is_confined_is_not_forked_ahead() {
-    alone::run("forks::ahead::what_logs_or_is_confined_is_not_forked_ahead", || {
+fn executors_that_log_or_are_confined_are_not_ahead() {
+    alone::run("forks::ahead::executors_that_log_or_are_confined_are_not_ahead", || {
         let limited = Confinement::new().memory_bytes_max(1 << 32);
         let builders: [ExecutorBuilder; 4] = [
             shared().env("ORC_RT_LOG", "error"),

@@ -137,8 +137,8 @@ impl fmt::Debug for Work {
 mod tests {
     use std::sync::mpsc::{channel, sync_channel};
 
-    use super::super::supervised::Supervised;
     use super::*;
+    use crate::controller::process::supervisor::supervised::Supervised;
 
     #[test]
     fn what_has_time_comes_behind_all_orders_and_wakes_the_sleeper() {

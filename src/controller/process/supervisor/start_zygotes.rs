@@ -99,7 +99,7 @@ impl<'a> StartZygotes<'a> {
         self.start_with_zygote(program, kind, socket)
     }
 
-    /// Has a zygote fork an executor ahead of its request, and notes what it inherits; `None` where there is no zygote of this kind that can.
+    /// Has a zygote fork an executor ahead of its request, and notes what it inherits. `None` where no zygote of this kind can.
     ///
     /// # Errors
     ///

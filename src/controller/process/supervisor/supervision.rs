@@ -123,7 +123,7 @@ fn start_all(orders: &Orders, supervised: &Supervised) {
         match orders.next() {
             Order::Start(start) => begin(start, &mut zygotes),
             Order::Tell(own) => {
-                // The one that asks has the other end.
+                // The thread that asks has the other end.
                 let _ = own.send(Own::of_thread());
             }
             Order::HasTime(Work(work)) => work(&mut zygotes),

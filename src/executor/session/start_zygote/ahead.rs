@@ -1,8 +1,8 @@
 //! An executor that was forked ahead of its request.
 //!
-//! It does all that does not depend on the request, its setup included. Then its main thread waits for the request. That brings what the
-//! host may have changed meanwhile, and is applied before the main thread serves the lane. What else a program inherits is the
-//! zygote's, and the controller compares it ahead of the request.
+//! It does all that does not depend on the request, its setup included. Then its main thread waits for the request. The request brings
+//! the streams and the folder that the host has by then. The main thread takes them before it serves the lane. All other inherited
+//! properties are the zygote's, and the controller compares them before it calls.
 //!
 //! Invariant: no linked code runs before the request. Only the main thread receives until then
 //! ([`Acceptor::wait_ahead`](crate::executor::context::acceptor::Acceptor::wait_ahead)).
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::transport::control::{self, Received};
 use crate::wire::control::ControlMessage;
 
-/// What such an executor is not yet.
+/// An executor before its request.
 #[derive(Debug)]
 pub(in crate::executor::session) struct Ahead {
     /// The name of the main thread of the program.

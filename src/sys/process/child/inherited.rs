@@ -66,7 +66,7 @@ pub(crate) struct Inherited {
     pub(crate) own: Own,
 }
 
-/// What other threads of the process can read as well.
+/// The properties that other threads of the process can read as well.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// The program and the root directory.
@@ -82,7 +82,8 @@ pub(crate) struct Shown {
     io_priority: i64,
 }
 
-/// What only the thread itself can read: `personality`, the slack of timers, secure bits, `PR_SET_MDWE`; -1 where the kernel lacks one.
+/// The properties that only the thread itself can read: `personality`, the slack of timers, secure bits, `PR_SET_MDWE`. A property that
+/// the kernel lacks is -1.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Own([i64; 4]);
 
@@ -122,7 +123,7 @@ const STATUS: [&str; 22] = [
 /// Files that are compared whole, of the thread's folder if they name no other. Kernels lack some.
 const TEXTS: [&str; 3] = ["cgroup", "oom_score_adj", "/proc/self/coredump_filter"];
 
-/// Bytes of one read of such a file, which is as long as all files that a usual system has.
+/// Bytes of one read of such a file. Usual systems have no longer one.
 const READ_BYTES: usize = 4096;
 
 /// How many limits a process has (`RLIM_NLIMITS`).
@@ -138,7 +139,7 @@ impl Inherited {
 }
 
 impl Shown {
-    /// What `program` would inherit if the thread of this process with this number started it now; `None` when the system does not say.
+    /// The properties that `program` would inherit if the thread with this number started it now; `None` when the system does not say.
     pub(crate) fn of(number: i32, program: &Path) -> Option<Self> {
         // From the folders the kernel finds each file in half of the time.
         let thread = folder(AT_FDCWD, &format!("/proc/self/task/{number}"))?;
@@ -225,7 +226,7 @@ fn io_priority(thread: i32) -> i64 {
 }
 
 impl Own {
-    /// That of the calling thread.
+    /// The properties of the calling thread.
     pub(crate) fn of_thread() -> Self {
         const ALL: libc::c_ulong = 0xffff_ffff;
         /// Of `linux/prctl.h`.
