@@ -32,5 +32,4 @@ pub(crate) mod own_file;
 pub(crate) mod policy;
 #[cfg(not(model))]
 pub(crate) mod process;
-#[cfg(not(model))]
 pub(crate) mod processor;

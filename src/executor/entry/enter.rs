@@ -13,64 +13,17 @@ use crate::error::{Error, Result};
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
 use crate::executor::entry::raw_session::{RawSession, WrapperFunctionReturn};
-use crate::executor::entry::unwind_boundary::{self, Registers, wrapper_boundary};
+use crate::executor::entry::unwind_boundary::{self, Registers};
 use crate::executor::log::{self, Level};
-
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".pushsection .text.farcall_enter,\"ax\",@progbits",
-    ".globl farcall_enter",
-    ".hidden farcall_enter",
-    ".type farcall_enter,@function",
-    "farcall_enter:",
-    "sub rsp, 8",
-    "mov rax, rdi",
-    "mov rdi, rsi",
-    "mov rsi, rdx",
-    "mov rdx, rcx",
-    "mov rcx, r8",
-    "mov r8, r9",
-    "call rax",
-    ".globl farcall_enter_returns",
-    ".hidden farcall_enter_returns",
-    "farcall_enter_returns:",
-    "add rsp, 8",
-    "ret",
-    ".size farcall_enter, . - farcall_enter",
-    ".popsection",
-);
-
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".pushsection .text.farcall_enter,\"ax\",@progbits",
-    ".globl farcall_enter",
-    ".hidden farcall_enter",
-    ".type farcall_enter,@function",
-    "farcall_enter:",
-    "stp x29, x30, [sp, #-16]!",
-    "mov x9, x0",
-    "mov x0, x1",
-    "mov x1, x2",
-    "mov x2, x3",
-    "mov x3, x4",
-    "mov x4, x5",
-    "blr x9",
-    "ldp x29, x30, [sp], #16",
-    "ret",
-    ".size farcall_enter, . - farcall_enter",
-    ".popsection",
-);
 
 unsafe extern "C" {
     /// Calls its first argument with the other five, and leaves the callee's result registers alone.
     safe fn farcall_enter();
     /// The instruction behind the call.
-    #[cfg(target_arch = "x86_64")]
     safe fn farcall_enter_returns();
 }
 
 /// True for the address in a frame through which linked code was entered without an unwind boundary.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn is_at(address: u64) -> bool {
     address == farcall_enter_returns as *const c_void as u64
 }
@@ -205,7 +158,7 @@ pub(crate) unsafe fn wrapper(
         unsafe { wrapper_with_boundary(function, args, bytes) }?
     } else {
         // SAFETY: as above.
-        unsafe { wrapper_boundary::enter(pointer(function), args, bytes) }
+        unsafe { unwind_boundary::native::enter_wrapper(pointer(function), args, bytes) }
     };
     let data = std::ptr::with_exposed_provenance_mut(result.first);
     // SAFETY: a wrapper function returns a buffer in its two result registers.

@@ -6,21 +6,18 @@
 //!
 //! Between a boundary and the code that it entered there are only frames of linked code, so no frame of this library
 //! is skipped. `main`, initializers, handlers, resolvers, typed and nested calls have a boundary that notes what an unwinding needs.
-//! LLVM 22's wrapper functions have a [`wrapper_boundary`], and the other one from [`require`] on. Threads and `WrapperFunction`s have
-//! none.
+//! LLVM 22's wrapper functions have a boundary of their own ([`native`]), and the other one from [`require`] on. Threads and
+//! `WrapperFunction`s have none.
 #![allow(unsafe_code, reason = "calls functions by address, and leaves their frames")]
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod call_frame;
 pub(crate) mod cxx_exceptions;
 pub(crate) mod direct_calls;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod frame;
+#[cfg_attr(target_arch = "aarch64", path = "unwind_boundary/aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "unwind_boundary/x86_64/mod.rs")]
+pub(crate) mod native;
 pub(crate) mod served_calls;
 mod skips;
 pub(crate) mod static_guards;
-#[cfg_attr(not(target_arch = "x86_64"), path = "unwind_boundary/wrapper_entry.rs")]
-pub(crate) mod wrapper_boundary;
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -32,97 +29,6 @@ use served_calls::ServedCalls;
 use crate::call::Lanes;
 use crate::executor::log::{self, Level};
 use crate::sync::{AtomicBool, Ordering};
-
-#[cfg(target_arch = "x86_64")]
-std::arch::global_asm!(
-    ".pushsection .text.farcall_boundary,\"ax\",@progbits",
-    ".globl farcall_enter_boundary",
-    ".hidden farcall_enter_boundary",
-    ".type farcall_enter_boundary,@function",
-    "farcall_enter_boundary:",
-    "push rbp",
-    "push rbx",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
-    "sub rsp, 8",
-    "mov qword ptr [r8], rsp",
-    "mov rax, rdi",
-    "mov rdi, rsi",
-    "mov rsi, rdx",
-    "mov rdx, rcx",
-    "call rax",
-    "2:",
-    "add rsp, 8",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbx",
-    "pop rbp",
-    "ret",
-    ".size farcall_enter_boundary, . - farcall_enter_boundary",
-    ".globl farcall_return_to_boundary",
-    ".hidden farcall_return_to_boundary",
-    ".type farcall_return_to_boundary,@function",
-    "farcall_return_to_boundary:",
-    "mov rsp, rdi",
-    "xor eax, eax",
-    "xor edx, edx",
-    "jmp 2b",
-    ".size farcall_return_to_boundary, . - farcall_return_to_boundary",
-    ".popsection",
-);
-
-#[cfg(target_arch = "aarch64")]
-std::arch::global_asm!(
-    ".pushsection .text.farcall_boundary,\"ax\",@progbits",
-    ".globl farcall_enter_boundary",
-    ".hidden farcall_enter_boundary",
-    ".type farcall_enter_boundary,@function",
-    "farcall_enter_boundary:",
-    "stp x29, x30, [sp, #-160]!",
-    "stp x19, x20, [sp, #16]",
-    "stp x21, x22, [sp, #32]",
-    "stp x23, x24, [sp, #48]",
-    "stp x25, x26, [sp, #64]",
-    "stp x27, x28, [sp, #80]",
-    "stp d8, d9, [sp, #96]",
-    "stp d10, d11, [sp, #112]",
-    "stp d12, d13, [sp, #128]",
-    "stp d14, d15, [sp, #144]",
-    "mov x9, sp",
-    "str x9, [x4]",
-    "mov x9, x0",
-    "mov x0, x1",
-    "mov x1, x2",
-    "mov x2, x3",
-    "blr x9",
-    "2:",
-    "ldp x19, x20, [sp, #16]",
-    "ldp x21, x22, [sp, #32]",
-    "ldp x23, x24, [sp, #48]",
-    "ldp x25, x26, [sp, #64]",
-    "ldp x27, x28, [sp, #80]",
-    "ldp d8, d9, [sp, #96]",
-    "ldp d10, d11, [sp, #112]",
-    "ldp d12, d13, [sp, #128]",
-    "ldp d14, d15, [sp, #144]",
-    "ldp x29, x30, [sp], #160",
-    "ret",
-    ".size farcall_enter_boundary, . - farcall_enter_boundary",
-    ".globl farcall_return_to_boundary",
-    ".hidden farcall_return_to_boundary",
-    ".type farcall_return_to_boundary,@function",
-    "farcall_return_to_boundary:",
-    "mov sp, x0",
-    "mov x0, #0",
-    "mov x1, #0",
-    "b 2b",
-    ".size farcall_return_to_boundary, . - farcall_return_to_boundary",
-    ".popsection",
-);
 
 unsafe extern "C" {
     /// Calls its first argument with the next three. It stores the callee-saved registers on the stack, and the stack
@@ -254,7 +160,6 @@ fn call() -> (u64, u64) {
 }
 
 /// The exceptions of the thread when it has entered the linked code that it runs.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn exceptions_at_entry() -> Exceptions {
     let noted = innermost().filter(|boundary| boundary.depth == depth());
     noted.map_or_else(ServedCalls::exceptions_at_begin, |boundary| boundary.exceptions)
@@ -333,7 +238,6 @@ unsafe extern "C" fn on_caught(_reason: c_int, _exception: *mut c_void) {
 }
 
 /// The boundary that this thread has noted last and not left.
-#[cfg(target_arch = "x86_64")]
 fn innermost<'a>() -> Option<&'a UnwindBoundary> {
     // SAFETY: the boundary's frame is further up on this stack and has not been left.
     unsafe { INNERMOST.get().as_ref() }

@@ -18,30 +18,12 @@
 //! Invariant: the handler takes no lock of this library and allocates nothing. A call that has ended, and the next one, are not
 //! touched: the handler compares numbers that only its own thread writes.
 
-#[cfg(target_arch = "x86_64")]
-mod frames;
-#[cfg(target_arch = "x86_64")]
-mod leave;
-#[cfg(target_arch = "x86_64")]
-mod machine;
-#[cfg(target_arch = "x86_64")]
-mod obstacles;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+mod native;
 mod places;
 mod request;
-#[cfg(target_arch = "x86_64")]
-mod return_stubs;
-#[cfg_attr(not(target_arch = "x86_64"), path = "no_signal.rs")]
-mod signal;
-#[cfg(target_arch = "x86_64")]
-mod throws;
-#[cfg(target_arch = "x86_64")]
-mod unwind_tables;
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) use leave::is_due;
+pub(crate) use native::{in_place_of, is_due};
 pub(crate) use places::{add_linked, prepare};
 pub(crate) use request::Requests;
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use signal::{in_place_of, is_due};
-#[cfg(target_arch = "x86_64")]
-pub(crate) use throws::in_place_of;

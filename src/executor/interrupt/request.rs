@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::signal;
+use super::native;
 use crate::error::Result;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 use crate::executor::process::eh_frame;
@@ -88,7 +88,7 @@ impl Requests {
         let outcome = served.serve(serve);
         self.served.lock().remove(&number);
         self.pending.lock().retain(|pending| pending.number != number);
-        signal::release(served);
+        native::release(served);
         outcome
     }
 
@@ -125,7 +125,7 @@ impl Requests {
         if call == 0 {
             return Ok(());
         }
-        signal::install(&served).map_err(|error| error.to_string())?;
+        native::install(&served).map_err(|error| error.to_string())?;
         served.note_obstacle(0, 0);
         served.calls().want(call);
         let begun = Instant::now();
@@ -176,7 +176,7 @@ impl Requests {
                 return false;
             }
             if told_at.take_if(|told_at| now >= *told_at).is_some() {
-                goes_on.push((*number, signal::obstacle(served)));
+                goes_on.push((*number, native::obstacle(served)));
             }
             if now >= *until {
                 served.calls().give_up(*call);
@@ -185,7 +185,7 @@ impl Requests {
             if now >= *next {
                 eh_frame::prepare();
                 let ended = served.looks_ended();
-                if !served.sample(*call, signal::SIGNAL) {
+                if !served.sample(*call, native::SIGNAL) {
                     return false;
                 }
                 let elapsed = now.saturating_duration_since(*begun);

@@ -28,8 +28,10 @@ pub enum Processor {
 
 impl Processor {
     /// The processor that this program runs on.
-    pub const HOST: Processor =
-        if cfg!(target_arch = "aarch64") { Processor::Aarch64 } else { Processor::X86_64 };
+    pub const HOST: Processor = match std::env::consts::ARCH.as_bytes() {
+        b"aarch64" => Processor::Aarch64,
+        _ => Processor::X86_64,
+    };
 
     /// The processor of a target triple, by its first word; `None` if the linker does not know that processor.
     ///

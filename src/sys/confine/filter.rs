@@ -9,6 +9,7 @@ use seccompiler::{
 };
 
 use crate::error::{Error, Result};
+use crate::sys::processor;
 
 /// System calls by number. A call with rules matches if one of them does; a call without rules matches.
 pub(in crate::sys) type Calls = BTreeMap<c_long, Vec<SeccompRule>>;
@@ -85,15 +86,13 @@ pub(in crate::sys) fn install_for_all(calls: Calls, these: SeccompAction) -> Res
         .map_err(|error| Error::remote(format!("installing a filter of system calls: {error}")))
 }
 
-/// Refuses the calls of x32, whose numbers are others: no filter above knows them.
+/// Refuses a second set of calls, if the processor has one. Their numbers are others: no filter above knows them.
 ///
 /// # Errors
 ///
 /// When the system refuses.
-#[cfg(target_arch = "x86_64")]
-pub(in crate::sys) fn refuse_x32() -> Result<()> {
-    /// `__X32_SYSCALL_BIT`.
-    const FIRST: u32 = 0x4000_0000;
+pub(in crate::sys) fn refuse_other_calls() -> Result<()> {
+    let Some(first) = processor::OTHER_CALLS else { return Ok(()) };
     let step = |code: u32, jt: u8, jf: u8, k: u32| seccompiler::sock_filter {
         code: u16::try_from(code).unwrap_or_default(),
         jt,
@@ -104,16 +103,10 @@ pub(in crate::sys) fn refuse_x32() -> Result<()> {
     apply(&[
         // The number of the call is the first word of what a filter sees.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, FIRST),
+        step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, first),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::from(refusal)),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::from(SeccompAction::Allow)),
     ])
-}
-
-/// There is one kind of calls on this processor.
-#[cfg(not(target_arch = "x86_64"))]
-pub(in crate::sys) fn refuse_x32() -> Result<()> {
-    Ok(())
 }
 
 fn apply(program: BpfProgramRef<'_>) -> Result<()> {

@@ -6,9 +6,10 @@
 use libc::c_long;
 use seccompiler::{SeccompAction, SeccompCmpArgLen, SeccompCmpOp};
 
-use super::filter::{Calls, all, condition, install, one_of, refuse_x32, rule};
+use super::filter::{Calls, all, condition, install, one_of, refuse_other_calls, rule};
 use super::{processes, sockets};
 use crate::error::{Error, Result};
+use crate::sys::processor;
 
 /// Calls of a session and of ordinary C code that need no judgement of their arguments.
 const ALLOWED: &[c_long] = &[
@@ -96,21 +97,6 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_statx,
 ];
 
-/// The same that only this processor has.
-#[cfg(target_arch = "x86_64")]
-const OLD_ALLOWED: &[c_long] = &[
-    libc::SYS_access,
-    libc::SYS_arch_prctl,
-    libc::SYS_lstat,
-    libc::SYS_poll,
-    libc::SYS_readlink,
-    libc::SYS_stat,
-    libc::SYS_time,
-];
-/// The same that only this processor has.
-#[cfg(not(target_arch = "x86_64"))]
-const OLD_ALLOWED: &[c_long] = &[];
-
 /// Flags of `open` with which a file is written or made.
 const WRITES: i32 =
     libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | (libc::O_TMPFILE & !libc::O_DIRECTORY);
@@ -152,7 +138,7 @@ pub(super) fn refuse_reaching_out(own: u32) -> Result<()> {
     calls.insert(libc::SYS_ioctl, one_of(1, &of_terminals)?);
     refuse(calls, libc::EPERM)?;
     refuse(Calls::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
-    refuse_x32()
+    refuse_other_calls()
 }
 
 /// Refuses a forked copy, the process `own`, to reach the process that it is a copy of, whose number the filters know as their own.
@@ -181,7 +167,7 @@ pub(super) fn allow_listed(own: u32, counts_memory: bool) -> Result<()> {
 
 fn listed(own: u32, counts_memory: bool) -> Result<Calls> {
     let mut calls: Calls =
-        ALLOWED.iter().chain(OLD_ALLOWED).map(|call| (*call, Vec::new())).collect();
+        ALLOWED.iter().chain(processor::OLD_CALLS).map(|call| (*call, Vec::new())).collect();
     if !counts_memory {
         calls.insert(libc::SYS_memfd_create, Vec::new());
     }
@@ -192,8 +178,9 @@ fn listed(own: u32, counts_memory: bool) -> Result<Calls> {
     );
     calls.insert(libc::SYS_clone, vec![rule(0, THREAD | NAMESPACES, THREAD)?]);
     calls.insert(libc::SYS_openat, vec![rule(2, WRITES, libc::O_RDONLY)?]);
-    #[cfg(target_arch = "x86_64")]
-    calls.insert(libc::SYS_open, vec![rule(1, WRITES, libc::O_RDONLY)?]);
+    if let Some(open) = processor::OPEN {
+        calls.insert(open, vec![rule(1, WRITES, libc::O_RDONLY)?]);
+    }
     calls.insert(libc::SYS_fcntl, one_of(1, &DESCRIPTOR_COMMANDS)?);
     // C programs ask whether their output is a terminal.
     calls.insert(libc::SYS_ioctl, one_of(1, &[libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD])?);

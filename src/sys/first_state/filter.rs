@@ -40,7 +40,7 @@ pub(super) fn install() -> Result<()> {
     ];
     let unknown = unknown.map(|call| (call, Vec::new()));
     // First, as the others are for all threads with what this one has.
-    filter::refuse_x32()?;
+    filter::refuse_other_calls()?;
     let failing = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
     for (calls, errno) in
         [(Calls::from(invalid), libc::EINVAL), (Calls::from(unknown), libc::ENOSYS)]

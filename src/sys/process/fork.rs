@@ -6,6 +6,7 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::error::{Error, Result};
+use crate::sys::processor;
 
 pub(crate) use farcall_base::origin::{generation, watch};
 
@@ -58,11 +59,7 @@ pub(crate) fn sibling(record: Option<&ThreadRecord>) -> Result<Option<Pid>> {
     let told = libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID;
     let (told, number) = record.map_or((0, nothing), |record| (told, record.number));
     let flags = libc::CLONE_PARENT | libc::SIGCHLD | told;
-    // The order of the last two differs between machines.
-    #[cfg(target_arch = "x86_64")]
-    let last = [number, nothing];
-    #[cfg(not(target_arch = "x86_64"))]
-    let last = [nothing, number];
+    let last = processor::words_of_clone(number, nothing);
     // SAFETY: without a stack this is a fork, and the calling thread is the only one. The number's address is the C library's.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, nothing, nothing, last[0], last[1]) };
     let pid = Errno::result(pid).map_err(|errno| Error::os("forking", errno))?;

@@ -20,6 +20,7 @@ use crate::sys::futex;
 use crate::sys::policy;
 use crate::sys::process::core_file;
 use crate::sys::process::stack;
+use crate::sys::processor::{self, Registers};
 
 /// The words of a crash record. A new one is added behind the frames, so that the others stay where they are. First the state: 1 while
 /// a handler writes, 2 when all but the frames is there.
@@ -284,7 +285,7 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     {
         // SAFETY: every siginfo has these bytes: an address for faults, some number for other signals.
         let address = unsafe { info.si_addr() } as u64;
-        write(record, signal, code, address, registers(context.cast()));
+        write(record, signal, code, address, processor::registers(context.cast()));
         // [HOLDER] Release: a controller that sees this word sees the record.
         record.holder.fetch_or(futex::OWNER_DIED, Ordering::Release);
         futex::wake(record.holder);
@@ -382,31 +383,6 @@ fn limit_time(signal: c_int) {
         // SAFETY: the kernel reads the time.
         unsafe { libc::syscall(libc::SYS_timer_settime, timer, 0, &raw const time, no_old) };
     }
-}
-
-/// The registers at the moment of the signal.
-struct Registers {
-    pc: u64,
-    sp: u64,
-    /// The access that faulted was a write. False when the processor does not say so.
-    is_write: bool,
-}
-
-#[cfg(target_arch = "x86_64")]
-fn registers(context: *const libc::ucontext_t) -> Registers {
-    // SAFETY: the kernel passes a valid context to a handler installed with SA_SIGINFO.
-    let registers = unsafe { (*context).uc_mcontext.gregs };
-    let register = |index: c_int| registers[index.unsigned_abs() as usize].cast_unsigned();
-    // Bit 1 of a page fault's error code. Source: Intel SDM, volume 3, 4.7.
-    let is_write = register(libc::REG_ERR) & 2 != 0;
-    Registers { pc: register(libc::REG_RIP), sp: register(libc::REG_RSP), is_write }
-}
-
-#[cfg(target_arch = "aarch64")]
-fn registers(context: *const libc::ucontext_t) -> Registers {
-    // SAFETY: the kernel passes a valid context to a handler installed with SA_SIGINFO.
-    let machine = unsafe { (*context).uc_mcontext };
-    Registers { pc: machine.pc, sp: machine.sp, is_write: false }
 }
 
 struct Walk {

@@ -6,11 +6,20 @@
 
 use std::ffi::c_void;
 
+use libc::c_long;
+
+use super::Registers;
 use crate::addr::AddrRange;
 
 /// The bits of `CTR_EL0`: the caches need no clean, and no invalidation.
 const CLEAN_BY_ITSELF: u64 = 1 << 28;
 const INVALID_BY_ITSELF: u64 = 1 << 29;
+
+/// The number of this processor in the header of an ELF file.
+pub(crate) const ELF_MACHINE: u16 = libc::EM_AARCH64;
+
+/// The type of the relocation that stores a thread-local's distance from the thread pointer.
+pub(crate) const ELF_THREAD_DISTANCE: u64 = 1030;
 
 /// The calling thread's thread pointer, the base of its thread-locals.
 pub(crate) fn thread_pointer() -> u64 {
@@ -76,6 +85,104 @@ fn cache_type() -> u64 {
         std::arch::asm!("mrs {}, ctr_el0", out(reg) caches, options(nostack, nomem, preserves_flags));
     }
     caches
+}
+
+/// From here on this thread executes the instructions that were published before the last acquired message.
+#[inline]
+pub(crate) fn serialize() {
+    // SAFETY: an instruction barrier has no other effect.
+    unsafe {
+        std::arch::asm!("isb");
+    }
+}
+
+/// True: code is better fetched ahead of [`serialize`].
+#[inline]
+pub(crate) fn fetches_ahead() -> bool {
+    true
+}
+
+/// As `fence` of the standard library.
+#[inline(always)]
+pub(crate) fn fence() {
+    crate::sync::fence(crate::sync::Ordering::SeqCst);
+}
+
+/// Waits for `turns` hints that this thread spins.
+#[inline(always)]
+pub(crate) fn spin(turns: usize) {
+    for _ in 0..turns {
+        std::hint::spin_loop();
+    }
+}
+
+/// Begins to fetch the line at `address`.
+#[inline]
+pub(crate) fn prefetch(address: u64) {
+    // SAFETY: a prefetch does not fault, and changes only the caches.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+}
+
+/// Begins to fetch the line at `address`, to be written.
+#[inline]
+pub(crate) fn prefetch_to_write(address: u64) {
+    // SAFETY: a prefetch does not fault, and changes only the caches.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags));
+    }
+}
+
+/// As [`super::features`].
+pub(crate) fn features() -> impl Iterator<Item = &'static str> {
+    let known = crate::sys::processor::known!(is_aarch64_feature_detected:
+        "neon" "neon", "fp16" "fullfp16", "aes" "aes", "sha2" "sha2", "sha3" "sha3", "crc" "crc",
+        "lse" "lse", "rdm" "rdm", "rcpc" "rcpc", "dotprod" "dotprod", "bf16" "bf16", "i8mm" "i8mm",
+        "sve" "sve", "sve2" "sve2",
+    );
+    known.into_iter().filter(|(is_there, _)| *is_there).map(|(_, name)| name)
+}
+
+/// The last two words of `clone`, of which one is the address of the child's number.
+pub(crate) fn words_of_clone<T>(child: T, threads: T) -> [T; 2] {
+    [threads, child]
+}
+
+/// The registers that a signal has found.
+pub(crate) fn registers(context: *const libc::ucontext_t) -> Registers {
+    // SAFETY: the kernel passes a valid context to a handler installed with SA_SIGINFO.
+    let machine = unsafe { (*context).uc_mcontext };
+    Registers { pc: machine.pc, sp: machine.sp, is_write: false }
+}
+
+/// There are no older system calls, and no second set of them.
+pub(crate) const OLD_CALLS: &[c_long] = &[];
+pub(crate) const OPEN: Option<c_long> = None;
+pub(crate) const OTHER_CALLS: Option<u32> = None;
+
+/// False: states are not kept, and what follows does nothing.
+pub(crate) const KEEPS_STATE: bool = false;
+
+pub(crate) fn segment() -> u64 {
+    0
+}
+
+/// # Safety
+///
+/// None is needed.
+pub(crate) unsafe fn set_segment(_: u64) {}
+
+/// # Safety
+///
+/// It must not be called.
+pub(crate) unsafe fn call_on_stack(
+    _saved: *mut u64,
+    _top: u64,
+    _function: *const c_void,
+    _argument: *mut c_void,
+) -> u64 {
+    std::process::abort()
 }
 
 macro_rules! helpers {

@@ -5,16 +5,10 @@
 //!
 //! Invariant: a file for each processor, behind [`place`] and [`scalars`]; no other file of the library knows a calling convention.
 
-#[cfg(target_arch = "aarch64")]
-mod aarch64;
+#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
+#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
+mod native;
 mod shape;
-#[cfg(target_arch = "x86_64")]
-mod x86_64;
-
-#[cfg(target_arch = "aarch64")]
-use aarch64 as native;
-#[cfg(target_arch = "x86_64")]
-use x86_64 as native;
 
 pub use native::{
     FLOAT_RESULT, FLOATS, INTEGER_RESULT, INTEGERS, RESULT_ADDRESS_INTEGERS, RESULT_WORDS,

@@ -14,16 +14,7 @@ use super::dlopen;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::memory::memfd;
-
-#[cfg(target_arch = "x86_64")]
-const MACHINE: u16 = libc::EM_X86_64;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: u16 = libc::EM_AARCH64;
-/// The type of the relocation that stores a thread-local's distance from the thread pointer.
-#[cfg(target_arch = "x86_64")]
-const DISTANCE: u64 = 18;
-#[cfg(target_arch = "aarch64")]
-const DISTANCE: u64 = 1030;
+use crate::sys::processor::{ELF_MACHINE, ELF_THREAD_DISTANCE};
 
 /// The offsets of the object's parts.
 const HEADERS: u64 = 64;
@@ -64,7 +55,7 @@ impl Object {
             |words: &[u64]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
         // A 64-bit little-endian shared object, with three program headers and no sections.
         put(&[u64::from_le_bytes(*b"\x7fELF\x02\x01\x01\0"), 0]);
-        put(&[3 | u64::from(MACHINE) << 16 | 1 << 32, 0, HEADERS, 0]);
+        put(&[3 | u64::from(ELF_MACHINE) << 16 | 1 << 32, 0, HEADERS, 0]);
         put(&[64 << 32 | 56 << 48, 3 | 64 << 16]);
         // A segment with the whole file, readable and writable; the dynamic section; no executable stack.
         put(&[1 | 6 << 32, 0, 0, 0, end, end, 4096]);
@@ -85,7 +76,7 @@ impl Object {
         put(others.as_flattened());
         // Symbol 1 is global, thread-local and undefined; its name is the first string.
         put(&[0, 0, 0, 1 | 0x16 << 32, 0, 0]);
-        put(&[WORD, 1 << 32 | DISTANCE, 0]);
+        put(&[WORD, 1 << 32 | ELF_THREAD_DISTANCE, 0]);
         put(&[0, constructor.unwrap_or(0)]);
         bytes.push(0);
         bytes.extend_from_slice(name);

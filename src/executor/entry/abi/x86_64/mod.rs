@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 pub(crate) mod called;
+mod entries;
 pub(crate) mod processor_state;
 pub(crate) mod stubs;
 

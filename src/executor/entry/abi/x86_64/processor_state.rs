@@ -6,7 +6,7 @@
 //! Invariant: nothing is saved before [`prepare`].
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::cpu;
+use crate::sys::processor::native;
 
 /// The components to save, as a mask for `xsave`; 0 for a processor without `xsave`, where `fxsave` is used.
 pub(crate) static MASK: AtomicU64 = AtomicU64::new(0);
@@ -18,7 +18,7 @@ pub(crate) fn prepare() {
     if BYTES.load(Ordering::Acquire) != 0 {
         return;
     }
-    let (mask, bytes) = cpu::extended_state();
+    let (mask, bytes) = native::extended_state();
     MASK.store(mask, Ordering::Release);
     BYTES.store(bytes, Ordering::Release);
 }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_state_of_the_processor_fits_what_is_reserved_for_it() {
-        let (mask, bytes) = cpu::extended_state();
+        let (mask, bytes) = native::extended_state();
         assert!(
             mask & 0b11 == 0b11 && (576..16 << 10).contains(&bytes),
             "{mask:#x}, {bytes} bytes"

@@ -4,18 +4,20 @@
 //! of the stack, and its registers. The unwound call returns an out-of-band error from there.
 //!
 //! So every function above has unwind information. The lane knows the number of the call, and [`ServedCalls`] the exceptions that it has
-//! found. Code that may lack unwind information is entered by [`enter`](super::enter).
+//! found. Code that may lack unwind information is entered by [`enter`](crate::executor::entry::unwind_boundary::enter).
 #![allow(unsafe_code, reason = "enters linked code, and leaves its frames")]
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 use super::call_frame::AtCall;
-use super::served_calls::ServedCalls;
-use super::{END_OF_STACK, Exception, Registers, force_unwind};
 use crate::ExecutorAddr;
 use crate::executor::entry::address::pointer;
 use crate::executor::entry::buffer::WrapperFunctionBuffer;
+use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::entry::unwind_boundary::{
+    END_OF_STACK, Exception, Registers, force_unwind, tidy_up,
+};
 
 std::arch::global_asm!(
     ".pushsection .text.farcall_wrapper,\"ax\",@progbits",
@@ -136,7 +138,7 @@ unsafe extern "C-unwind" fn on_frame(
         let Unwinding { stack, why, outer, .. } =
             *unsafe { Box::from_raw(unwinding.cast::<Unwinding>()) };
         INNERMOST.set(outer);
-        super::tidy_up(ServedCalls::exceptions_at_begin());
+        tidy_up(ServedCalls::exceptions_at_begin());
         // SAFETY: the context is valid inside of the callback.
         let frame = AtCall { stack, ..unsafe { AtCall::of(context) } };
         // SAFETY: the frame has the function's address in its innermost word.

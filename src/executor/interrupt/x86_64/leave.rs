@@ -6,8 +6,8 @@ use std::cell::Cell;
 use super::frames::{self, Obstacle, Start, Way};
 use super::obstacles;
 use crate::error::Interruption;
-use crate::executor::entry::unwind_boundary::call_frame::AtCall;
-use crate::executor::entry::unwind_boundary::frame::BoundaryFrame;
+use crate::executor::entry::unwind_boundary::native::call_frame::AtCall;
+use crate::executor::entry::unwind_boundary::native::frame::BoundaryFrame;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 
 std::arch::global_asm!(

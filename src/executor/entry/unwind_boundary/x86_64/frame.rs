@@ -1,6 +1,7 @@
 //! The frame where the unwinding of an interrupted call ends.
 
-use super::{State, depth, innermost, unwind, wrapper_boundary};
+use super::wrapper_boundary;
+use crate::executor::entry::unwind_boundary::{State, depth, innermost, unwind};
 
 /// The frame that has entered linked code, as the unwinder finds it at the end of the stack.
 #[derive(Debug, Clone, Copy)]

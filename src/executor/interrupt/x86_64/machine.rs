@@ -3,9 +3,8 @@
 
 use libc::ucontext_t;
 
-use crate::executor::entry::unwind_boundary::call_frame::{AtCall, KEPT};
+use crate::executor::entry::unwind_boundary::native::call_frame::{AtCall, KEPT};
 use crate::executor::process::loaded::pointer;
-#[cfg(target_arch = "x86_64")]
 use libc::{
     REG_EFL, REG_R12, REG_R13, REG_R14, REG_R15, REG_RAX, REG_RBP, REG_RBX, REG_RIP, REG_RSI,
     REG_RSP,

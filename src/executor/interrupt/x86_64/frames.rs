@@ -6,14 +6,14 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::places::{self, Place};
 use super::unwind_tables::call_sites::{self, CallSite};
 use super::unwind_tables::personalities;
 use crate::executor::entry::enter;
 use crate::executor::entry::unwind_boundary;
-use crate::executor::entry::unwind_boundary::call_frame::AtCall;
 use crate::executor::entry::unwind_boundary::cxx_exceptions::Exceptions;
-use crate::executor::entry::unwind_boundary::frame::{BoundaryFrame, NoBoundary};
+use crate::executor::entry::unwind_boundary::native::call_frame::AtCall;
+use crate::executor::entry::unwind_boundary::native::frame::{BoundaryFrame, NoBoundary};
+use crate::executor::interrupt::places::{self, Place};
 
 /// The looks at a thread before it leaves a function without its cleanups at any instruction.
 const LOOKS_AT_INSTRUCTION: u64 = 8;

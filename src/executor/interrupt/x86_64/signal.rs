@@ -13,16 +13,16 @@ use nix::errno::Errno;
 use super::frames::{self, Obstacle, Start, Way};
 use super::leave::{self, farcall_leave};
 use super::machine::Interrupted;
-use super::places::Place;
 use super::unwind_tables::personalities;
 use super::{obstacles, return_stubs};
 use crate::error::{Error, Result};
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
+use crate::executor::interrupt::places::Place;
 use crate::executor::process::eh_frame;
 use crate::sync::Ordering;
 
 /// The signal.
-pub(super) const SIGNAL: c_int = libc::SIGURG;
+pub(in crate::executor::interrupt) const SIGNAL: c_int = libc::SIGURG;
 
 /// More bytes than the unwinder needs of the stack for signal handlers. Linked code may have set one, with its variables below.
 const STACK_BYTES_MIN: u64 = 16 << 10;
@@ -32,7 +32,7 @@ const STACK_BYTES_MIN: u64 = 16 << 10;
 /// # Errors
 ///
 /// If the program has a handler of its own for the signal, which stays, or the system refuses.
-pub(super) fn install(served: &ServedCalls) -> Result<()> {
+pub(in crate::executor::interrupt) fn install(served: &ServedCalls) -> Result<()> {
     static STUBS: std::sync::Once = std::sync::Once::new();
     let mut registered = Ok(());
     STUBS.call_once(|| registered = return_stubs::register());
@@ -65,7 +65,7 @@ fn checked(done: c_int) -> Result<()> {
 }
 
 /// Gives back what [`install`] has taken for the thread.
-pub(super) fn release(served: &ServedCalls) {
+pub(in crate::executor::interrupt) fn release(served: &ServedCalls) {
     return_stubs::give_back(served.stub().swap(0, Ordering::Relaxed));
 }
 
@@ -128,6 +128,6 @@ fn inspect(served: &ServedCalls, thread: &mut Interrupted<'_>) {
 }
 
 /// The obstacle that was noted last, in words.
-pub(super) fn obstacle(served: &ServedCalls) -> String {
+pub(in crate::executor::interrupt) fn obstacle(served: &ServedCalls) -> String {
     obstacles::told(served)
 }

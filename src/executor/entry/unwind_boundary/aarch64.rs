@@ -18,7 +18,11 @@ type Enter = unsafe extern "C" fn(*const c_void, *const u8, usize) -> Registers;
 ///
 /// There must be a wrapper function at the address, and `bytes` bytes must be readable at `args` until it returns.
 #[inline(always)]
-pub(crate) unsafe fn enter(function: *const c_void, args: *const u8, bytes: usize) -> Registers {
+pub(crate) unsafe fn enter_wrapper(
+    function: *const c_void,
+    args: *const u8,
+    bytes: usize,
+) -> Registers {
     // SAFETY: the function passes two arguments on, and returns what the callee returns.
     let enter: Enter = unsafe { std::mem::transmute(farcall_enter as *const c_void) };
     // SAFETY: the caller vouches for the function and its arguments.

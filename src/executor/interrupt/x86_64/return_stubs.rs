@@ -11,7 +11,7 @@
 use std::ffi::c_void;
 
 use super::leave::farcall_leave;
-use super::places;
+use crate::executor::interrupt::places;
 use crate::executor::process::eh_frame;
 use crate::sync::{AtomicU64, Ordering};
 use crate::{AddrRange, ExecutorAddr};

@@ -1,7 +1,7 @@
 //! The obstacles to interrupting a call: which there are, and how the controller is told.
 
 use super::frames::Obstacle;
-use crate::executor::entry::unwind_boundary::frame::NoBoundary;
+use crate::executor::entry::unwind_boundary::native::frame::NoBoundary;
 use crate::executor::entry::unwind_boundary::served_calls::ServedCalls;
 
 /// True if the thread runs a call that is to end.
