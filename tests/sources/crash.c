@@ -20,7 +20,12 @@ __attribute__((noinline)) static void static_store(void) {
     *target = 2;
     zero = 1;
 }
-__attribute__((noinline)) static int divide(int by) { return 7 / by; }
+__attribute__((noinline)) static int divide(int by) {
+    volatile int quotient = 7 / by;
+    /* Not each processor traps. */
+    if (!quotient) raise(SIGFPE);
+    return quotient;
+}
 __attribute__((noinline)) void give_up(void) { abort(); }
 __attribute__((noinline)) unsigned overflow_stack(unsigned depth) {
     volatile char frame[1024];

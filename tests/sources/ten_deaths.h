@@ -18,6 +18,13 @@ static void *trap(void *unused) {
     __builtin_trap();
 }
 
+/* Not each processor traps. */
+static long divide(void) {
+    volatile long quotient = 100 / zero;
+    if (!quotient) raise(SIGFPE);
+    return quotient;
+}
+
 /* Returns `kind` if it is none of the ten. */
 long crash(long kind) {
     pthread_t thread;
@@ -25,7 +32,7 @@ long crash(long kind) {
     case 0: return *(volatile long *)8;
     case 1: __builtin_trap();
     case 2: abort();
-    case 3: return 100 / zero;
+    case 3: return divide();
     case 4: return recurse(0);
     case 5: exit(7);
     case 6: _exit(0);

@@ -12,7 +12,7 @@ use farcall::controller::{Executor, Library, Process};
 use farcall::link::{Archive, ObjectCache, ObjectFile};
 
 use crate::commands::native::native;
-use crate::testkit::corpus::{self, LOW, PLAIN, gcc};
+use crate::testkit::corpus::{self, DESCRIPTORS, LOW, PLAIN, gcc};
 use crate::testkit::held::Held;
 use crate::testkit::launch;
 use crate::testkit::process::{run_to_end, threads, until};
@@ -184,7 +184,7 @@ fn exceptions_and_thread_locals() {
 
 #[test]
 fn thread_locals_outside_of_the_reserve() {
-    for dialect in [&["-O2", "-fPIC"][..], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
+    for dialect in [&["-O2", "-fPIC"][..], &["-O2", "-fPIC", DESCRIPTORS]] {
         let sources = ["tls_large.c", "tls_large_other.c"];
         let files = sources.map(|name| corpus::object(name, gcc(dialect))).to_vec();
         reload(&Compiled { files, libraries: &[], is_low: false }, &[], 5, 0);

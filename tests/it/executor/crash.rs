@@ -9,6 +9,7 @@ use crate::commands::native::{Program, both_ways, farcall_run, program, same_as_
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
 use crate::testkit::process::{Ended, run_to_end};
+use crate::testkit::processor::TRAP;
 
 /// Runs `crash.c` in this way. Checks that its status and standard output are the native ones, and that standard error is one
 /// line with all of `words`.
@@ -82,8 +83,8 @@ fn division_by_zero() {
 }
 
 #[test]
-fn illegal_instruction() {
-    report("trap", &["SIGILL", "trap+0x", "crash.o"]);
+fn a_program_that_stops_itself() {
+    report("trap", &[TRAP.as_str(), "trap+0x", "crash.o"]);
 }
 
 #[test]

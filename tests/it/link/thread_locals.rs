@@ -8,7 +8,9 @@ use farcall::link::ObjectFile;
 use farcall::{ErrorKind, ExecutorAddr};
 
 use crate::commands::native::{assert_same, farcall_run, native, program, same_as_native};
-use crate::testkit::corpus::{self, Build, LOW, PLAIN, clang, gcc, matrix};
+use crate::testkit::corpus::{
+    self, Build, DESCRIPTORS, FAR_CALLS, LARGER, LOW, PLAIN, clang, gcc, matrix,
+};
 use crate::testkit::held::Held;
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
@@ -21,11 +23,11 @@ const MODELS: [Build<'static>; 11] = [
     gcc(&["-O2", "-fPIC", "-fno-plt", "-ftls-model=local-dynamic"]),
     gcc(&["-O2", "-fPIC", "-ftls-model=initial-exec"]),
     gcc(&["-O2", "-fno-plt", "-fPIC"]),
-    gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"]),
-    gcc(&["-O0", "-fPIC", "-mtls-dialect=gnu2"]),
-    gcc(&["-O2", "-fPIC", "-mcmodel=large"]),
-    gcc(&["-O0", "-fPIC", "-mcmodel=large"]),
-    gcc(&["-O2", "-fPIC", "-mcmodel=medium"]),
+    gcc(&["-O2", "-fPIC", DESCRIPTORS]),
+    gcc(&["-O0", "-fPIC", DESCRIPTORS]),
+    gcc(&["-O2", "-fPIC", FAR_CALLS]),
+    gcc(&["-O0", "-fPIC", FAR_CALLS]),
+    gcc(&["-O2", "-fPIC", LARGER]),
     gcc(&["-Os", "-fPIE"]),
 ];
 
@@ -51,7 +53,7 @@ fn objects_with_constructors_and_destructors() {
         LOW,
         gcc(&["-O0"]),
         gcc(&["-O2", "-fPIC"]),
-        gcc(&["-O0", "-fPIC", "-mtls-dialect=gnu2"]),
+        gcc(&["-O0", "-fPIC", DESCRIPTORS]),
         gcc(&["-O2", "-fPIC", "-fno-plt", "-ffunction-sections", "-fdata-sections"]),
     ];
     same_as_native(&program(&["tls_objects_a.cpp", "tls_objects_b.cpp"], CXX), &builds);
@@ -73,7 +75,7 @@ fn rust_with_its_standard_library() {
 
 #[test]
 fn thread_locals_of_the_cxx_library() {
-    let builds = [PLAIN, LOW, gcc(&["-O0", "-fPIC"]), gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"])];
+    let builds = [PLAIN, LOW, gcc(&["-O0", "-fPIC"]), gcc(&["-O2", "-fPIC", DESCRIPTORS])];
     same_as_native(&program(&["once.cpp"], CXX), &builds);
 }
 
@@ -99,12 +101,12 @@ const LIBRARY: [Build<'static>; 10] = [
     clang(&["-O2", "-fPIC"]),
     gcc(&["-O2", "-fPIC"]),
     gcc(&["-O0", "-fPIC"]),
-    gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"]),
-    gcc(&["-O0", "-fPIC", "-mtls-dialect=gnu2"]),
+    gcc(&["-O2", "-fPIC", DESCRIPTORS]),
+    gcc(&["-O0", "-fPIC", DESCRIPTORS]),
     gcc(&["-O2", "-fPIC", "-fno-plt"]),
     gcc(&["-O2", "-fPIC", "-ftls-model=local-dynamic"]),
-    gcc(&["-O2", "-fPIC", "-ftls-model=local-dynamic", "-mtls-dialect=gnu2"]),
-    gcc(&["-O2", "-fPIC", "-mcmodel=large"]),
+    gcc(&["-O2", "-fPIC", "-ftls-model=local-dynamic", DESCRIPTORS]),
+    gcc(&["-O2", "-fPIC", FAR_CALLS]),
 ];
 
 /// The models that this machine can do.
@@ -125,7 +127,7 @@ fn more_than_the_reserve_has() {
 
 #[test]
 fn first_uses_that_interrupt_the_allocator_and_fork() {
-    let builds = [gcc(&["-O2", "-fPIC"]), gcc(&["-O2", "-fPIC", "-mtls-dialect=gnu2"])];
+    let builds = [gcc(&["-O2", "-fPIC"]), gcc(&["-O2", "-fPIC", DESCRIPTORS])];
     same_as_native(&program(&["tls_interrupted.c"], &[]), &builds);
 }
 
@@ -232,7 +234,7 @@ fn threads_that_run_already_get_them_too() {
 
 #[test]
 fn a_later_link_reaches_thread_locals_of_an_earlier_one() {
-    for flags in [&["-O2"][..], &["-O2", "-fPIC"], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
+    for flags in [&["-O2"][..], &["-O2", "-fPIC"], &["-O2", "-fPIC", DESCRIPTORS]] {
         let session = Session::new();
         let workers = session.dylib("tls_worker.c", &["-O2"]);
         assert_eq!(session.call(&workers, "start", &[]), 3);
@@ -310,11 +312,8 @@ fn blocks_go_with_their_dylib_while_threads_hold_them() {
     let other = others.lookup("next").expect("defined");
     let mut held = Vec::new();
     for round in 0..200 {
-        let flags: &[&str] = if round % 2 == 0 {
-            &["-O2", "-fPIC"]
-        } else {
-            &["-O2", "-fPIC", "-mtls-dialect=gnu2"]
-        };
+        let flags: &[&str] =
+            if round % 2 == 0 { &["-O2", "-fPIC"] } else { &["-O2", "-fPIC", DESCRIPTORS] };
         let late = session.dylib_of(&sources, flags);
         let next = late.lookup("next").expect("defined");
         for call in 1..4 {
@@ -365,7 +364,7 @@ fn a_later_link_reaches_those_outside_of_the_reserve() {
     let session = Session::new();
     let workers = session.dylib("tls_worker.c", &["-O2"]);
     assert_eq!(session.call(&workers, "start", &[]), 3);
-    for flags in [&["-O2", "-fPIC"][..], &["-O2", "-fPIC", "-mtls-dialect=gnu2"]] {
+    for flags in [&["-O2", "-fPIC"][..], &["-O2", "-fPIC", DESCRIPTORS]] {
         let dylib = session.dylib_of(&["tls_late.c", "tls_filler.c"], &["-O2", "-fPIC"]);
         add(&dylib, &["tls_later.c"], flags).expect("linked");
         let next = dylib.lookup("next").expect("defined");

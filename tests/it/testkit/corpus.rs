@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 
+use farcall::link::Processor;
+
 use super::tools;
 
 /// Compilers running at once for one list of sources.
@@ -39,7 +41,12 @@ pub(crate) const PLAIN: Build<'static> = gcc(&["-O2"]);
 pub(crate) const LOW: Build<'static> = gcc(&["-O2", "-fno-pic"]);
 
 /// The ways to compile that every small program goes through.
-const MATRIX: [Build<'static>; 12] = [
+const MATRIX: &[Build<'static>] = match Processor::HOST {
+    Processor::Aarch64 => &MATRIX_OF_AARCH64,
+    _ => &MATRIX_OF_X86_64,
+};
+
+const MATRIX_OF_X86_64: [Build<'static>; 12] = [
     PLAIN,
     gcc(&["-O0"]),
     gcc(&["-O2", "-fPIC"]),
@@ -54,9 +61,44 @@ const MATRIX: [Build<'static>; 12] = [
     gcc(&["-O3", "-fno-asynchronous-unwind-tables", "-fcf-protection=none"]),
 ];
 
+/// The large model is for code that is not independent of its position.
+const MATRIX_OF_AARCH64: [Build<'static>; 13] = [
+    PLAIN,
+    gcc(&["-O0"]),
+    gcc(&["-O2", "-fPIC"]),
+    gcc(&["-O2", "-ffunction-sections", "-fdata-sections"]),
+    gcc(&["-O2", "-fcommon"]),
+    gcc(&["-O2", "-fvisibility=hidden"]),
+    gcc(&["-O2", "-mcmodel=large", "-fno-pic"]),
+    LOW,
+    gcc(&["-Og", "-g"]),
+    gcc(&["-O2", "-moutline-atomics"]),
+    gcc(&["-O2", "-mno-outline-atomics"]),
+    gcc(&["-O2", "-mbranch-protection=standard"]),
+    gcc(&["-O3", "-fno-asynchronous-unwind-tables"]),
+];
+
 /// The same for clang, where it is installed.
 const MATRIX_OF_CLANG: [Build<'static>; 4] =
     [clang(&["-O2"]), clang(&["-O0", "-fPIC"]), clang(&["-O1", "-g"]), clang(&["-O2", "-fno-pic"])];
+
+/// Has gcc reach thread-locals by descriptors.
+pub(crate) const DESCRIPTORS: &str = match Processor::HOST {
+    Processor::Aarch64 => "-mtls-dialect=desc",
+    _ => "-mtls-dialect=gnu2",
+};
+
+/// Has gcc reach thread-locals by calls, from code that may be far from their function.
+pub(crate) const FAR_CALLS: &str = match Processor::HOST {
+    Processor::Aarch64 => "-mtls-dialect=trad",
+    _ => "-mcmodel=large",
+};
+
+/// The next larger model of code, or of thread-locals.
+pub(crate) const LARGER: &str = match Processor::HOST {
+    Processor::Aarch64 => "-mtls-size=32",
+    _ => "-mcmodel=medium",
+};
 
 /// A build by the system's compiler.
 pub(crate) const fn gcc<'a>(flags: &'a [&'a str]) -> Build<'a> {

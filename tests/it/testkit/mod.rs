@@ -5,5 +5,6 @@ pub(crate) mod crates;
 pub(crate) mod held;
 pub(crate) mod launch;
 pub(crate) mod process;
+pub(crate) mod processor;
 pub(crate) mod programs;
 pub(crate) mod tools;
