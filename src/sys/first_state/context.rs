@@ -2,6 +2,7 @@
 
 use super::book::{Book, Handle};
 use super::ranges::Range;
+use super::system;
 use crate::error::{Error, Result};
 use crate::sys::processor;
 
@@ -47,7 +48,7 @@ fn live() -> Option<u64> {
 pub(super) fn on_own_stack(book: Handle, function: extern "C" fn(Handle) -> u64) -> u64 {
     let now_stack = book.edit(|book| &raw mut book.now_stack);
     // A handle is passed as the pointer in it.
-    let argument = std::ptr::with_exposed_provenance_mut(book.address() as usize);
+    let argument = std::ptr::with_exposed_provenance_mut(system::size(book.address()));
     let function = function as *const std::ffi::c_void;
     // SAFETY: the stack is mapped, and no other code runs on it.
     unsafe { processor::call_on_stack(now_stack, book.stack_top(), function, argument) }
