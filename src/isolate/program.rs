@@ -15,9 +15,8 @@ use crate::sys::own_file::OwnFile;
 /// Set in an executor, where isolated functions are called as they are.
 static IS_EXECUTOR: AtomicBool = AtomicBool::new(false);
 
-/// Runs before `main`, and in an executor instead of it.
+/// Runs before `main`, and in an executor instead of it. The C library calls the functions of this section with these arguments, once.
 #[used]
-// SAFETY: the C library calls the functions of this section with these arguments, once.
 #[unsafe(link_section = ".init_array")]
 static BECOME_EXECUTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) =
     become_executor;

@@ -141,7 +141,10 @@ fn write_outcome(outcome: &Outcome) -> TokenStream {
 fn reading(outcome: &Outcome, result: &Type) -> TokenStream {
     let read = outcome.form.read();
     let read = match outcome.is_result {
-        false => quote!(::core::result::Result::Ok(#read)),
+        false => quote! {
+            let value = #read;
+            ::core::result::Result::Ok(value)
+        },
         true => quote! {
             #[allow(unused_imports)]
             use ::farcall::isolate::{ErrorByText as _, ErrorByValue as _};
@@ -150,7 +153,8 @@ fn reading(outcome: &Outcome, result: &Type) -> TokenStream {
                 let form = ::farcall::isolate::Form::<Failed>::new();
                 return ::core::result::Result::Ok(::core::result::Result::Err((&&form).read(reader)?));
             }
-            ::core::result::Result::Ok(::core::result::Result::Ok(#read))
+            let value = #read;
+            ::core::result::Result::Ok(::core::result::Result::Ok(value))
         },
     };
     quote! {

@@ -5,11 +5,11 @@
 //!
 //! | the thread is in | the handler |
 //! |---|---|
-//! | linked code | lets it leave as if its caller had called [`leave`] |
-//! | a library that linked code has called | makes the library return to [`leave`], and a blocking system call fail with `EINTR` |
+//! | linked code | lets it leave as if its caller had called `leave` |
+//! | a library that linked code has called | makes the library return to `leave`, and a blocking system call fail with `EINTR` |
 //! | this library | does nothing; the acceptor signals again soon. When a handler of the host has returned, the call leaves by itself |
 //!
-//! [`leave`] then unwinds the call to its boundary (`entry::unwind_boundary`). So unwinding begins outside of the handler, at a call of
+//! `leave` then unwinds the call to its boundary (`entry::unwind_boundary`). So unwinding begins outside of the handler, at a call of
 //! linked code, where compilers promise cleanups.
 //!
 //! The innermost function of linked code may stand where its compiler promised none. Its cleanups are skipped then, and counted.

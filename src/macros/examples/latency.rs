@@ -43,16 +43,16 @@ struct buffer first(const unsigned char *data, size_t size) {
 
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
-    let mut at = 0;
+    let (mut at, mut first) = (0, 0);
     while at < 256 {
-        let mut word = at as u32;
+        let mut word: u32 = first;
         let mut bit = 0;
         while bit < 8 {
             word = if word & 1 == 1 { word >> 1 ^ 0xedb8_8320 } else { word >> 1 };
             bit += 1;
         }
         table[at] = word;
-        at += 1;
+        (at, first) = (at + 1, first + 1);
     }
     table
 };

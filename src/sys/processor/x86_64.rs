@@ -217,7 +217,7 @@ pub(crate) fn extended_state() -> (u64, u64) {
     (mask, others.max().unwrap_or(0).max(LEGACY_BYTES + HEADER_BYTES))
 }
 
-/// As [`super::features`].
+/// The features of this processor, by LLVM's names.
 pub(crate) fn features() -> impl Iterator<Item = &'static str> {
     let known = crate::sys::processor::known!(is_x86_feature_detected:
         "sse" "sse", "sse2" "sse2", "sse3" "sse3", "ssse3" "ssse3", "sse4.1" "sse4.1",
