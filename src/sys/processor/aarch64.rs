@@ -134,7 +134,7 @@ pub(crate) fn prefetch_to_write(address: u64) {
     }
 }
 
-/// As [`super::features`].
+/// The features of this processor, by LLVM's names.
 pub(crate) fn features() -> impl Iterator<Item = &'static str> {
     let known = crate::sys::processor::known!(is_aarch64_feature_detected:
         "neon" "neon", "fp16" "fullfp16", "aes" "aes", "sha2" "sha2", "sha3" "sha3", "crc" "crc",
