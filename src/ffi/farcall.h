@@ -436,7 +436,7 @@ typedef struct {
     bool in_process;
     // The first executor of a program, an environment and rights parts a process from itself that has loaded the program. That process
     // runs no linked code. It forks restarts, standbys, further processes, and other executors while this one is there. They start in
-    // two thirds of the time, and have the layout of their libraries in common. Executors without this option are started anew.
+    // a fifth to two thirds of the time, and have the layout of their libraries in common. Executors without this option are started anew.
     bool shared_layout;
     // Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     const char *FARCALL_NULLABLE const *FARCALL_NULLABLE environment;

@@ -38,8 +38,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// Reads the arguments, calls the function, and writes its result. A panic is an error for the caller.
-#[doc(hidden)]
-pub fn serve<'a>(
+pub(super) fn serve<'a>(
     name: &str,
     arguments: Arguments<'a>,
     function: impl FnOnce(&mut Reader<'a>, &mut Writer) -> Result<(), Error>,

@@ -3,18 +3,20 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use super::entry::Entry;
+use super::entry::{self, Arguments, Entry};
 use super::message::{Reader, Writer};
 use super::options::Options;
 use super::program;
 use crate::call::typed::HEAD_BYTES;
 use crate::controller::calls::FunctionType;
 use crate::controller::calls::function_type::Form;
-use crate::controller::{CallOptions, Executor, Function, Library, OnDeadline};
+use crate::controller::{CallOptions, Function, Library, OnDeadline};
 use crate::error::{ErrorKind, Result};
+use crate::executor::WrapperFunctionBuffer;
 use crate::sync::Mutex;
+use crate::sys::process::per_process::PerProcess;
 use crate::types::Signature;
 use crate::types::abi::Shape;
 
@@ -35,11 +37,13 @@ pub(super) struct Isolate<R>(PhantomData<fn() -> R>);
 /// How an attribute reads a result.
 type Read<R> = fn(&mut Reader<'_>) -> Result<R>;
 
-/// An executor, and the library in which isolated functions have names.
-type Started = (Options, Executor, Library);
+/// The executors of this process by their options: for each the library in which isolated functions have names, once it was started.
+type Executors = Mutex<Vec<(Options, Arc<Mutex<Option<Library>>>)>>;
 
-/// The executors of this program, each with its options.
-static EXECUTORS: Mutex<Vec<Started>> = Mutex::new(Vec::new());
+static EXECUTORS: PerProcess<Executors> = PerProcess::new();
+
+/// The options of the executor that this process is, once it has served a call.
+static OWN_OPTIONS: OnceLock<Options> = OnceLock::new();
 
 thread_local! {
     /// The memory of the last message, for the next one.
@@ -55,11 +59,10 @@ impl<R> Isolated<R> {
     /// Calls the function with the arguments that `write` writes.
     #[inline]
     pub fn call(&self, write: impl FnOnce(&mut Writer)) -> Result<R> {
-        let mut writer = Writer::new(MEMORY.take());
-        write(&mut writer);
-        let outcome = writer.finish().and_then(|arguments| self.call_bytes(arguments));
-        MEMORY.set(writer.into_memory());
-        outcome
+        with_writer(|writer| {
+            write(writer);
+            writer.finish().and_then(|arguments| self.call_bytes(arguments))
+        })
     }
 
     /// Calls the function whose only argument is these bytes.
@@ -70,21 +73,18 @@ impl<R> Isolated<R> {
             None => function.call(argument),
             Some(timeout) => {
                 let options = CallOptions::new().timeout(timeout);
-                function.call_with(&options.on_deadline(OnDeadline::InterruptOrKill), argument)
+                function.call_with(&options.on_deadline(OnDeadline::Kill), argument)
             }
         }
     }
 
     /// Submits a call of an asynchronous function.
     pub async fn submit(&self, write: impl FnOnce(&mut Writer)) -> Result<R> {
-        let pending = {
-            let mut writer = Writer::new(MEMORY.take());
-            write(&mut writer);
-            let pending = writer.finish().and_then(|arguments| self.function()?.submit(arguments));
-            MEMORY.set(writer.into_memory());
-            pending?
-        };
-        pending.await
+        let pending = with_writer(|writer| {
+            write(writer);
+            writer.finish().and_then(|arguments| self.function()?.submit(arguments))
+        });
+        pending?.await
     }
 
     #[inline]
@@ -102,12 +102,19 @@ impl<R> Isolated<R> {
     /// When the executor cannot be started, or runs another program. The next call tries again.
     #[cold]
     fn find(&self) -> Result<&Function<Isolate<R>>> {
-        // Other threads wait until the name is defined in each process.
-        let mut executors = EXECUTORS.lock();
+        let place = place(self.options.of_executor());
+        // Other threads wait until the executor runs, and the name is defined in each of its processes.
+        let mut started = place.lock();
         if let Some(function) = self.function.get() {
             return Ok(function);
         }
-        let library = library(&mut executors, self.options.of_executor())?;
+        let library = match &mut *started {
+            Some(library) => library,
+            none => {
+                program::check()?;
+                none.insert(self.options.builder().start()?.library("isolated functions"))
+            }
+        };
         let address = self.entry as usize as u64;
         // Two crates may have functions of one name.
         let name = format!("{} {address:#x}", self.name);
@@ -118,17 +125,48 @@ impl<R> Isolated<R> {
         }
         Ok(self.function.get_or_init(|| library.function_of(name, self.read)))
     }
+
+    /// Refuses a call within an executor that may do more than the function may.
+    ///
+    /// # Errors
+    ///
+    /// When the executor has more rights or more memory than the options of the function say.
+    #[inline]
+    pub fn check_within(&self) -> Result<()> {
+        // A constructor may call before the first call is served. It runs with the rights of the program.
+        OWN_OPTIONS.get().map_or(Ok(()), |own| self.options.check_within(own))
+    }
+
+    /// In the executor: reads the arguments, calls the function, and writes its result. A panic is an error for the caller.
+    pub fn serve<'a>(
+        &self,
+        arguments: Arguments<'a>,
+        function: impl FnOnce(&mut Reader<'a>, &mut Writer) -> Result<()>,
+    ) -> WrapperFunctionBuffer {
+        OWN_OPTIONS.get_or_init(|| self.options.of_executor());
+        entry::serve(self.name, arguments, function)
+    }
 }
 
-/// The library of the executor with these options, which is started if there is none.
-fn library(executors: &mut Vec<Started>, options: Options) -> Result<Library> {
-    if let Some((_, _, library)) = executors.iter().find(|(started, ..)| *started == options) {
-        return Ok(library.clone());
+/// The place of the executor with these options.
+fn place(options: Options) -> Arc<Mutex<Option<Library>>> {
+    let mut executors = EXECUTORS.get().lock();
+    let known = executors.iter().find(|(started, _)| *started == options);
+    if let Some((_, place)) = known {
+        return Arc::clone(place);
     }
-    let executor = options.builder()?.start()?;
-    let library = executor.library("isolated functions");
-    executors.push((options, executor, library.clone()));
-    Ok(library)
+    let place = Arc::default();
+    executors.push((options, Arc::clone(&place)));
+    place
+}
+
+/// Writes a message with the memory of the thread's last one. In a destructor of a thread-local that memory may be gone.
+#[inline]
+fn with_writer<T>(work: impl FnOnce(&mut Writer) -> T) -> T {
+    let mut writer = Writer::new(MEMORY.try_with(Cell::take).unwrap_or_default());
+    let outcome = work(&mut writer);
+    let _ = MEMORY.try_with(|memory| memory.set(writer.into_memory()));
+    outcome
 }
 
 impl<R> fmt::Debug for Isolated<R> {

@@ -9,8 +9,8 @@
 //!
 //! Both sides are the same program, so no type is named.
 //!
-//! Invariant: any bytes of an executor become a value or an error. A value is nested at most [`DEPTH_MAX`] deep, and takes memory in
-//! proportion to its bytes.
+//! Invariant: any bytes of an executor become a value or an error. Numbers and text take as much memory as their bytes. Of other values the
+//! bytes are at most [`VALUE_BYTES_MAX`], and their collections lie at most [`DEPTH_MAX`] deep in each other.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,11 @@ use super::nesting;
 use crate::error::{Error, Result};
 
 /// How deep values may lie in each other, as lists in lists. The decoder calls itself for each level.
-const DEPTH_MAX: usize = 128;
+const DEPTH_MAX: usize = 64;
+/// The most bytes of a value that is neither numbers nor text. Decoded it may be some hundred times as large.
+const VALUE_BYTES_MAX: usize = 16 << 20;
+/// The memory that a thread keeps for its next message.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 /// The bytes of a count.
 const COUNT_BYTES: usize = size_of::<u64>();
 
@@ -106,8 +110,10 @@ impl Writer {
         if let Some(place) = self.bytes.get_mut(start..first) {
             place.copy_from_slice(&count.to_le_bytes());
         }
-        if let Err(error) = written {
-            self.failed.get_or_insert_with(|| Error::invalid(format!("serde: {error}")));
+        let too_large = || check_size(self.bytes.len() - first);
+        let written = written.map_err(|error| Error::invalid(format!("serde: {error}")));
+        if let Err(error) = written.and_then(|()| too_large()) {
+            self.failed.get_or_insert(error);
         }
     }
 
@@ -124,10 +130,13 @@ impl Writer {
         }
     }
 
-    /// The memory, for the next message.
+    /// The memory, for the next message, unless it is large.
     #[inline]
     pub(super) fn into_memory(self) -> Vec<u8> {
-        self.bytes
+        match self.bytes.capacity() {
+            0..=KEPT_BYTES_MAX => self.bytes,
+            _ => Vec::new(),
+        }
     }
 
     #[inline]
@@ -223,6 +232,7 @@ impl<'a> Reader<'a> {
     pub fn value<T: Crosses<'a>>(&mut self) -> Read<T> {
         let count = self.count()?;
         let bytes = self.next_bytes(count)?;
+        check_size(bytes.len())?;
         if !nesting::is_within(bytes, DEPTH_MAX) {
             return Err(wrong(&format!("values lie over {DEPTH_MAX} deep in each other")));
         }
@@ -254,6 +264,16 @@ impl<'a> Reader<'a> {
 
 fn text(bytes: &[u8]) -> Read<&str> {
     std::str::from_utf8(bytes).map_err(|_| wrong("text is not UTF-8"))
+}
+
+/// Refuses the bytes of a value that is too large.
+fn check_size(bytes: usize) -> Read<()> {
+    match bytes <= VALUE_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::exhausted(format!(
+            "a value of {bytes} bytes: at most {VALUE_BYTES_MAX} cross, unless it is text or numbers in a row"
+        ))),
+    }
 }
 
 #[cold]

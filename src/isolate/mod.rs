@@ -23,7 +23,7 @@ mod options;
 mod program;
 
 #[doc(hidden)]
-pub use entry::{Arguments, Entry, block_on, serve};
+pub use entry::{Arguments, Entry, block_on};
 #[doc(hidden)]
 pub use failure::{ErrorByText, ErrorByValue, Failed, Fails, Form, IsResult, Returned};
 #[doc(hidden)]

@@ -1,8 +1,8 @@
 //! The options of an isolated function, as its attribute states them.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
+use super::program::{ISOLATED_VARIABLE, VERSION};
 use crate::controller::{Confinement, ExecutorBuilder, RestartPolicy};
 use crate::error::{Error, Result};
 
@@ -30,13 +30,15 @@ pub struct Options {
 }
 
 /// The level of confinement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Level {
     Default,
     Isolated,
     Strict,
 }
 
+/// The path of the program that a process runs, whatever has become of its file. The child that starts the executor runs it until then.
+const RUNNING_PROGRAM: &str = "/proc/self/exe";
 /// The time in which restarts are counted.
 const MINUTE: Duration = Duration::from_secs(60);
 /// The pauses between restarts that follow each other, at first and at most: a function that always crashes at once takes no CPU.
@@ -81,7 +83,7 @@ impl Options {
         Self { processes, ..self }
     }
 
-    /// [`RestartPolicy::at_most`] this number within a minute; 0 is [`RestartPolicy::never`].
+    /// [`RestartPolicy::at_most`] this number within a minute, after which all calls fail; 0 is [`RestartPolicy::never`].
     #[must_use]
     pub const fn restarts_per_minute(self, restarts: u32) -> Self {
         Self { restarts_per_minute: Some(restarts), ..self }
@@ -93,7 +95,7 @@ impl Options {
         Self { program: Some(path), ..self }
     }
 
-    /// The time after which a call is interrupted.
+    /// The time after which a call has failed, and its process is killed.
     #[must_use]
     pub const fn timeout_ms(self, milliseconds: u64) -> Self {
         Self { timeout_ms: Some(milliseconds), ..self }
@@ -109,16 +111,25 @@ impl Options {
         Self { timeout_ms: None, ..self }
     }
 
-    /// The builder of the executor.
+    /// Refuses a function with these options in an executor with those, which may do more than the function may.
     ///
     /// # Errors
     ///
-    /// When the path of the program is not known.
-    pub(super) fn builder(&self) -> Result<ExecutorBuilder> {
-        let program = match self.program {
-            Some(path) => PathBuf::from(path),
-            None => own_program()?,
-        };
+    /// When the executor has more rights or more memory.
+    pub(super) fn check_within(&self, executor: &Self) -> Result<()> {
+        let bound = |options: &Self| options.memory_bytes.unwrap_or(u64::MAX);
+        match self.level <= executor.level && bound(self) >= bound(executor) {
+            true => Ok(()),
+            false => Err(Error::invalid(
+                "it was called by another isolated function, whose executor has more rights or memory than its options say: give both \
+                 the same options, or call it in the host",
+            )),
+        }
+    }
+
+    /// The builder of the executor.
+    pub(super) fn builder(&self) -> ExecutorBuilder {
+        let program = self.program.unwrap_or(RUNNING_PROGRAM);
         let confinement = match self.level {
             Level::Default => Confinement::new(),
             Level::Isolated => Confinement::isolated(),
@@ -135,20 +146,7 @@ impl Options {
         };
         let [first, most] = PAUSES;
         let builder = ExecutorBuilder::new().program(program).confine(confinement);
-        Ok(builder.processes(self.processes).restart(restart.back_off(first, most)))
+        let restart = restart.back_off(first, most).kill_on_timeout();
+        builder.env(ISOLATED_VARIABLE, VERSION).processes(self.processes).restart(restart)
     }
-}
-
-/// The path of the program that this process runs, also when the file has another name by now, or none.
-fn own_program() -> Result<PathBuf> {
-    const RUNNING: &str = "/proc/self/exe";
-    let error = |error| Error::os("finding this program", error);
-    let path = std::env::current_exe().map_err(error)?;
-    let id = |path: &std::path::Path| {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::metadata(path).map(|file| (file.dev(), file.ino()))
-    };
-    let running = PathBuf::from(RUNNING);
-    // The child that starts it runs the same program until then.
-    Ok(if id(&path).ok() == Some(id(&running).map_err(error)?) { path } else { running })
 }

@@ -8,25 +8,32 @@ use crate::ExecutorAddr;
 use crate::call::contract::{FILE_BASE, FILE_BUILD_ID};
 use crate::controller::Process;
 use crate::error::{Error, Result};
-use crate::executor::run_if_spawned;
+use crate::executor::{is_spawned, run_if_spawned};
 use crate::sync::{AtomicBool, Ordering};
+use crate::sys::environment;
 use crate::sys::own_file::OwnFile;
+
+/// The environment variable of executors of isolated functions. Its value is the version of this library: a program may have several.
+pub(super) const ISOLATED_VARIABLE: &str = "FARCALL_ISOLATED";
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Set in an executor, where isolated functions are called as they are.
 static IS_EXECUTOR: AtomicBool = AtomicBool::new(false);
 
-/// Runs before `main`, and in an executor instead of it. The C library calls the functions of this section with these arguments, once.
+/// Runs before `main`, and in an executor of isolated functions instead of it. The C library calls the functions of this section with
+/// these arguments, once, in the order of their numbers. The standard library has stored the arguments by 99.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[unsafe(link_section = ".init_array.00100")]
 static BECOME_EXECUTOR: extern "C" fn(c_int, *const *const c_char, *const *const c_char) =
     become_executor;
 
 extern "C" fn become_executor(
     argc: c_int,
     argv: *const *const c_char,
-    environment: *const *const c_char,
+    variables: *const *const c_char,
 ) {
-    if !crate::executor::is_spawned() {
+    let version = environment::variable(ISOLATED_VARIABLE);
+    if version.is_none_or(|version| version != VERSION) || !is_spawned() {
         return;
     }
     // Relaxed: there is one thread.
@@ -34,8 +41,32 @@ extern "C" fn become_executor(
     let place = (&raw const BECOME_EXECUTOR).cast::<c_void>();
     // The functions of the program need what its constructors make.
     // SAFETY: the C library runs the array in its order, and has come to this place. The arguments are its own.
-    unsafe { OwnFile::find().run_initializers_behind(place, argc, argv, environment) };
+    unsafe { OwnFile::find().run_initializers_behind(place, argc, argv, variables) };
     run_if_spawned();
+}
+
+/// Refuses to start an executor where the program would not become one.
+///
+/// # Errors
+///
+/// That is so with another C library than glibc, with rights that the parent does not have, and in constructors that run too early.
+pub(super) fn check() -> Result<()> {
+    if !cfg!(target_env = "gnu") {
+        return Err(Error::invalid(
+            "isolated functions need glibc, which passes the arguments of the program to its constructors",
+        ));
+    }
+    if environment::has_gained_rights() {
+        return Err(Error::invalid(
+            "a program with rights that its parent does not have (set-user-ID) has no isolated functions",
+        ));
+    }
+    if is_spawned() && !is_executor() {
+        return Err(Error::invalid(
+            "an isolated function was called in an executor, by a constructor that runs before the program becomes one",
+        ));
+    }
+    Ok(())
 }
 
 /// True in an executor of isolated functions.

@@ -11,8 +11,7 @@ use crate::options::Options;
 /// The function under its name, which calls the executor.
 pub(crate) fn function(function: &Function, options: &Options) -> TokenStream {
     if let (true, Some(timeout)) = (function.is_async(), &options.timeout) {
-        let message =
-            "an asynchronous call ends when its future is dropped; put the timeout around the call";
+        let message = "a dropped future of an asynchronous call ends its executor; put the timeout around the call";
         return syn::Error::new_spanned(timeout, message).into_compile_error();
     }
     let ItemFn { attrs, vis, sig, .. } = &function.item;
@@ -20,11 +19,12 @@ pub(crate) fn function(function: &Function, options: &Options) -> TokenStream {
     for (input, (name, kind, _)) in outer.inputs.iter_mut().zip(&function.parameters) {
         *input = parse_quote!(#name: #kind);
     }
-    let (outside, inside): (Vec<_>, Vec<_>) = attrs.iter().partition(|one| is_of_signature(one));
+    let outside = attrs.iter().filter(|one| is_any(one, &NAMED) || is_any(one, &LINTS));
+    let inside: Vec<_> = attrs.iter().filter(|one| !is_any(one, &NAMED)).collect();
     let name = sig.ident.to_string();
     let names: Vec<_> = function.parameters.iter().map(|(name, ..)| name).collect();
     let body = body(&function.item, &inside);
-    let entry = entry(function, &name);
+    let entry = entry(function);
     let result: Type = match &sig.output {
         ReturnType::Default => parse_quote!(()),
         ReturnType::Type(_, kind) => (**kind).clone(),
@@ -42,21 +42,25 @@ pub(crate) fn function(function: &Function, options: &Options) -> TokenStream {
             #body
             #entry
             #reading
-            static FUNCTION: ::farcall::isolate::Isolated<#result> = ::farcall::isolate::Isolated::new(
+            static FARCALL_FUNCTION: ::farcall::isolate::Isolated<#result> = ::farcall::isolate::Isolated::new(
                 #name,
-                entry,
+                farcall_entry,
                 ::farcall::isolate::Options::new(::core::env!("CARGO_PKG_NAME")) #methods,
-                read,
+                farcall_read,
             );
-            if ::farcall::isolate::is_executor() {
-                return isolated(#(#names),*) #awaited;
-            }
-            match #call #awaited {
-                ::core::result::Result::Ok(result) => result,
-                ::core::result::Result::Err(error) => {
+            let farcall_outcome = match ::farcall::isolate::is_executor() {
+                true => match FARCALL_FUNCTION.check_within() {
+                    ::core::result::Result::Ok(()) => return farcall_isolated(#(#names),*) #awaited,
+                    ::core::result::Result::Err(farcall_error) => ::core::result::Result::Err(farcall_error),
+                },
+                false => #call #awaited,
+            };
+            match farcall_outcome {
+                ::core::result::Result::Ok(farcall_result) => farcall_result,
+                ::core::result::Result::Err(farcall_error) => {
                     #[allow(unused_imports)]
                     use ::farcall::isolate::{Failed as _, Returned as _};
-                    (&&::farcall::isolate::Form::<#result>::new()).failed(#name, error)
+                    (&&::farcall::isolate::Form::<#result>::new()).failed(#name, farcall_error)
                 }
             }
         }
@@ -68,20 +72,22 @@ fn body(item: &ItemFn, attributes: &[&Attribute]) -> ItemFn {
     let mut body = item.clone();
     body.attrs = attributes.iter().copied().cloned().collect();
     body.vis = Visibility::Inherited;
-    body.sig.ident = format_ident!("isolated");
+    body.sig.ident = format_ident!("farcall_isolated");
     body
 }
 
 /// The wrapper function that the executor calls.
-fn entry(function: &Function, name: &str) -> TokenStream {
+fn entry(function: &Function) -> TokenStream {
     let is_alone = is_alone(function);
     let reads = function.parameters.iter().map(|(name, _, parameter)| {
         let read = match (is_alone, parameter.form, parameter.passing) {
-            (true, Form::Text, Passing::View) => quote!(reader.whole_text()?),
-            (true, _, _) => quote!(reader.whole()),
-            (_, Form::Text, Passing::View) => quote!(reader.text()?),
-            (_, Form::Numbers, Passing::View) => quote!(reader.numbers()?),
-            (_, Form::Value, Passing::View) => quote!(reader.value::<::std::vec::Vec<_>>()?),
+            (true, Form::Text, Passing::View) => quote!(farcall_reader.whole_text()?),
+            (true, _, _) => quote!(farcall_reader.whole()),
+            (_, Form::Text, Passing::View) => quote!(farcall_reader.text()?),
+            (_, Form::Numbers, Passing::View) => quote!(farcall_reader.numbers()?),
+            (_, Form::Value, Passing::View) => {
+                quote!(farcall_reader.value::<::std::vec::Vec<_>>()?)
+            }
             (_, form, _) => form.read(),
         };
         quote!(let #name = #read;)
@@ -93,20 +99,20 @@ fn entry(function: &Function, name: &str) -> TokenStream {
             _ => quote!(#name),
         }
     });
-    let call = quote!(isolated(#(#passed),*));
+    let call = quote!(farcall_isolated(#(#passed),*));
     let call = match function.is_async() {
         true => quote!(::farcall::isolate::block_on(#call)),
         false => call,
     };
     let write = write_outcome(&function.outcome);
     quote! {
-        extern "C" fn entry(
-            arguments: ::farcall::isolate::Arguments<'_>,
+        extern "C" fn farcall_entry(
+            farcall_arguments: ::farcall::isolate::Arguments<'_>,
         ) -> ::farcall::executor::WrapperFunctionBuffer {
-            ::farcall::isolate::serve(#name, arguments, |reader, writer| {
-                let _ = &reader;
+            FARCALL_FUNCTION.serve(farcall_arguments, |farcall_reader, farcall_writer| {
+                let _ = &farcall_reader;
                 #(#reads)*
-                let result = #call;
+                let farcall_result = #call;
                 #write
                 ::core::result::Result::Ok(())
             })
@@ -116,22 +122,22 @@ fn entry(function: &Function, name: &str) -> TokenStream {
 
 /// Writes the result.
 fn write_outcome(outcome: &Outcome) -> TokenStream {
-    let value = quote!(value);
+    let value = quote!(farcall_value);
     let write = outcome.form.write(&value);
     if !outcome.is_result {
-        return quote!({ let value = &result; #write });
+        return quote!({ let farcall_value = &farcall_result; #write });
     }
     quote! {
-        match &result {
-            ::core::result::Result::Ok(value) => {
-                writer.number(&0_u8);
+        match &farcall_result {
+            ::core::result::Result::Ok(farcall_value) => {
+                farcall_writer.number(&0_u8);
                 #write
             }
-            ::core::result::Result::Err(error) => {
+            ::core::result::Result::Err(farcall_error) => {
                 #[allow(unused_imports)]
                 use ::farcall::isolate::{ErrorByText as _, ErrorByValue as _};
-                writer.number(&1_u8);
-                (&&::farcall::isolate::Form::of(error)).write(error, writer);
+                farcall_writer.number(&1_u8);
+                (&&::farcall::isolate::Form::of(farcall_error)).write(farcall_error, farcall_writer);
             }
         }
     }
@@ -142,25 +148,25 @@ fn reading(outcome: &Outcome, result: &Type) -> TokenStream {
     let read = outcome.form.read();
     let read = match outcome.is_result {
         false => quote! {
-            let value = #read;
-            ::core::result::Result::Ok(value)
+            let farcall_value = #read;
+            ::core::result::Result::Ok(farcall_value)
         },
         true => quote! {
             #[allow(unused_imports)]
             use ::farcall::isolate::{ErrorByText as _, ErrorByValue as _};
-            type Failed = <#result as ::farcall::isolate::IsResult>::Error;
-            if reader.is_error()? {
-                let form = ::farcall::isolate::Form::<Failed>::new();
-                return ::core::result::Result::Ok(::core::result::Result::Err((&&form).read(reader)?));
+            if farcall_reader.is_error()? {
+                let farcall_form =
+                    ::farcall::isolate::Form::<<#result as ::farcall::isolate::IsResult>::Error>::new();
+                return ::core::result::Result::Ok(::core::result::Result::Err((&&farcall_form).read(farcall_reader)?));
             }
-            let value = #read;
-            ::core::result::Result::Ok(::core::result::Result::Ok(value))
+            let farcall_value = #read;
+            ::core::result::Result::Ok(::core::result::Result::Ok(farcall_value))
         },
     };
     quote! {
         #[allow(unused_variables)]
-        fn read(
-            reader: &mut ::farcall::isolate::Reader<'_>,
+        fn farcall_read(
+            farcall_reader: &mut ::farcall::isolate::Reader<'_>,
         ) -> ::core::result::Result<#result, ::farcall::Error> {
             #read
         }
@@ -171,8 +177,8 @@ fn reading(outcome: &Outcome, result: &Type) -> TokenStream {
 fn call(function: &Function) -> TokenStream {
     if let (true, [(name, _, parameter)]) = (is_alone(function), &*function.parameters) {
         return match parameter.form {
-            Form::Text => quote!(FUNCTION.call_bytes(#name.as_bytes())),
-            _ => quote!(FUNCTION.call_bytes(#name)),
+            Form::Text => quote!(FARCALL_FUNCTION.call_bytes(#name.as_bytes())),
+            _ => quote!(FARCALL_FUNCTION.call_bytes(#name)),
         };
     }
     let writes = function.parameters.iter().map(|(name, _, parameter)| written(name, parameter));
@@ -180,8 +186,8 @@ fn call(function: &Function) -> TokenStream {
         true => quote!(submit),
         false => quote!(call),
     };
-    quote!(FUNCTION.#method(|writer| {
-        let _ = &writer;
+    quote!(FARCALL_FUNCTION.#method(|farcall_writer| {
+        let _ = &farcall_writer;
         #(#writes)*
     }))
 }
@@ -211,9 +217,11 @@ fn is_alone(function: &Function) -> bool {
     is_of_bytes && !function.is_async()
 }
 
-/// True for an attribute that belongs to the name, and not to the body.
-fn is_of_signature(attribute: &Attribute) -> bool {
-    ["doc", "cfg", "must_use", "deprecated", "test"]
-        .iter()
-        .any(|name| attribute.path().is_ident(name))
+/// Attributes that belong to the name, and not to the body.
+const NAMED: [&str; 7] = ["doc", "cfg", "must_use", "deprecated", "test", "ignore", "should_panic"];
+/// Attributes that belong to both.
+const LINTS: [&str; 3] = ["allow", "warn", "deny"];
+
+fn is_any(attribute: &Attribute, names: &[&str]) -> bool {
+    names.iter().any(|name| attribute.path().is_ident(name))
 }

@@ -44,6 +44,9 @@ pub(crate) struct Outcome {
     pub(crate) is_result: bool,
 }
 
+/// Types that are always behind a reference.
+const UNSIZED: [&str; 3] = ["Path", "CStr", "OsStr"];
+
 const NUMBERS: [&str; 14] = [
     "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",
     "f64",
@@ -74,6 +77,12 @@ impl Parameter {
             }
             Type::Path(path) if path.path.is_ident("str") => {
                 Self { form: Form::Text, passing: Passing::View }
+            }
+            Type::Path(path) if UNSIZED.iter().any(|name| path.path.is_ident(name)) => {
+                return Err(Error::new_spanned(
+                    kind,
+                    "this reference has no form in a message; take `&str` or an owned value, such as `PathBuf` or `CString`",
+                ));
             }
             other => Self { form: Form::of(other)?, passing: Passing::Borrowed },
         })
@@ -135,10 +144,10 @@ impl Form {
     pub(crate) fn write(self, place: &TokenStream) -> TokenStream {
         match self {
             Self::Unit => quote!({ let () = *#place; }),
-            Self::Number => quote!(writer.number(#place);),
-            Self::Text => quote!(writer.text(#place);),
-            Self::Numbers => quote!(writer.numbers(#place);),
-            Self::Value => quote!(writer.value(#place);),
+            Self::Number => quote!(farcall_writer.number(#place);),
+            Self::Text => quote!(farcall_writer.text(#place);),
+            Self::Numbers => quote!(farcall_writer.numbers(#place);),
+            Self::Value => quote!(farcall_writer.value(#place);),
         }
     }
 
@@ -146,10 +155,10 @@ impl Form {
     pub(crate) fn read(self) -> TokenStream {
         match self {
             Self::Unit => quote!(()),
-            Self::Number => quote!(reader.number()?),
-            Self::Text => quote!(::std::string::String::from(reader.text()?)),
-            Self::Numbers => quote!(reader.numbers()?.into_owned()),
-            Self::Value => quote!(reader.value()?),
+            Self::Number => quote!(farcall_reader.number()?),
+            Self::Text => quote!(::std::string::String::from(farcall_reader.text()?)),
+            Self::Numbers => quote!(farcall_reader.numbers()?.into_owned()),
+            Self::Value => quote!(farcall_reader.value()?),
         }
     }
 }

@@ -51,7 +51,7 @@ class Executor(_farcall.Executor):
     ``in_process``    runs native code in the interpreter's own process, on the threads that call: for code that is trusted as
                       the interpreter is. A crash ends it, a call that hangs stays, and what ends, limits or restarts a
                       process is a ``ValueError``
-    ``shared_layout`` forks later executors and processes of the same kind, which start in two thirds of the time.
+    ``shared_layout`` forks later executors and processes of the same kind, which start in a fifth to two thirds of the time.
                       Their libraries are at the same addresses
     ``arrays``        address space for arrays, in bytes; 64 GiB at most and by default
     ``program``       the executor's program, the one of the wheel by default

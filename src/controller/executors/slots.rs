@@ -98,13 +98,15 @@ impl Slots {
             return Ok(Lease { slots: self, slot: 0, state: None });
         };
         let own = self.identity();
-        if let Some(slot) = TAKEN.with_borrow(|taken| {
-            taken.iter().rev().find(|(pool, _)| *pool == own).map(|(_, slot)| *slot)
-        }) {
+        // A destructor of a thread-local may call when the list is gone.
+        let taken = TAKEN.try_with(|taken| {
+            taken.borrow().iter().rev().find(|(pool, _)| *pool == own).map(|(_, slot)| *slot)
+        });
+        if let Ok(Some(slot)) = taken {
             return Ok(Lease { slots: self, slot, state: None });
         }
         let Some(slot) = free.take(preferred, deadline)? else { return Err(self.stopped()) };
-        TAKEN.with_borrow_mut(|taken| taken.push((own, slot)));
+        let _ = TAKEN.try_with(|taken| taken.borrow_mut().push((own, slot)));
         Ok(Lease { slots: self, slot, state: Some(State::Alive) })
     }
 
@@ -198,7 +200,8 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if let (Some(free), Some(state)) = (&self.slots.free, self.state) {
             let own = (self.slots.identity(), self.slot);
-            TAKEN.with_borrow_mut(|taken| {
+            let _ = TAKEN.try_with(|taken| {
+                let mut taken = taken.borrow_mut();
                 let at = taken.iter().rposition(|one| *one == own);
                 at.map(|at| taken.remove(at));
             });

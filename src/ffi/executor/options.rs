@@ -80,7 +80,7 @@ pub struct ExecutorOptions {
     pub in_process: bool,
     /// The first executor of a program, an environment and rights parts a process from itself that has loaded the program. That process
     /// runs no linked code. It forks restarts, standbys, further processes, and other executors while this one is there. They start in
-    /// two thirds of the time, and have the layout of their libraries in common. Executors without this option are started anew.
+    /// a fifth to two thirds of the time, and have the layout of their libraries in common. Executors without this option are started anew.
     pub shared_layout: bool,
     /// Variables to add to the executor's environment, as NAME=VALUE, ended by NULL.
     pub environment: *const *const c_char,

@@ -83,6 +83,7 @@ fn add(a: u64, b: u64) -> u64 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    farcall::executor::run_if_spawned();
     let seconds = std::env::args().nth(1).map_or(Ok(2.0), |text| text.parse())?;
     let folder = std::env::temp_dir().join(format!("latency-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
