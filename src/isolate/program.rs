@@ -1,7 +1,8 @@
 //! The program that is its own executor: it becomes one before `main`, and both processes name its functions by their place in the file.
 #![allow(unsafe_code, reason = "puts a function into the program's array of initializers")]
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStringExt;
 use std::sync::OnceLock;
 
 use crate::ExecutorAddr;
@@ -42,7 +43,16 @@ extern "C" fn become_executor(
     // The functions of the program need what its constructors make.
     // SAFETY: the C library runs the array in its order, and has come to this place. The arguments are its own.
     unsafe { OwnFile::find().run_initializers_behind(place, argc, argv, variables) };
+    take_name();
     run_if_spawned();
+}
+
+/// Has the process shown by the program's name: it was started by that of a link.
+fn take_name() {
+    let name = std::env::current_exe().ok().and_then(|path| path.file_name().map(OsStr::to_owned));
+    if let Some(Ok(name)) = name.map(|name| CString::new(name.into_vec())) {
+        let _ = nix::sys::prctl::set_name(&name);
+    }
 }
 
 /// Refuses to start an executor where the program would not become one.

@@ -341,3 +341,16 @@ fn a_destructor_of_a_thread_local_calls_as_any_code() {
     });
     assert!(thread.join().expect("no panic") > 0);
 }
+
+#[isolate]
+fn shown_name() -> Result<String, Error> {
+    std::fs::read_to_string("/proc/self/comm").map_err(Error::other)
+}
+
+#[test]
+fn the_executor_is_shown_by_the_name_of_the_program() {
+    let program = std::env::current_exe().expect("a path");
+    let due: String =
+        program.file_name().expect("a name").to_string_lossy().chars().take(15).collect();
+    assert_eq!(shown_name().expect("it runs").trim_end(), due);
+}

@@ -61,6 +61,8 @@ const PAUSE_MIN: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 /// About the time in which a sleeping thread wakes on an idle CPU.
 const STARTER_WAKES: Duration = Duration::from_micros(200);
+/// How long the starter's thread may take for a word. It may start a program from a file system that does not answer.
+const WORD_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long an executor may run after it has hung up. Then the controller kills it.
 const HUNG_UP: Duration = Duration::from_millis(250);
 /// If the process still runs this long after the end of a thread, and other threads do not end, the thread has ended alone.
@@ -109,8 +111,8 @@ impl Supervisor {
     }
 
     /// Hands a process that was forked ahead, by [`start_ahead`](Self::start_ahead) with this program and this opener, its request.
-    /// Waits for a word of the starter's thread. False when the process is of no use: it has ended, or a program that is started now
-    /// would inherit something else. It may have got the request then, and runs no linked code.
+    /// Waits for a word of the starter's thread, for [`WORD_TIMEOUT`] at most. False when the process is of no use: it has ended, or a
+    /// program that is started now would inherit something else. It may have got the request then, and runs no linked code.
     pub(crate) fn take(&self, program: &Program, opener: &LaneOpener) -> bool {
         let Some(supervision) = self.supervision.as_ref().filter(|_| self.is_own()) else {
             return false;
@@ -197,7 +199,7 @@ fn word(own: &Receiver<Own>) -> Option<Own> {
         match own.try_recv() {
             Ok(own) => return Some(own),
             Err(TryRecvError::Empty) if !awake.has_passed() => thread::yield_now(),
-            Err(_) => return own.recv().ok(),
+            Err(_) => return own.recv_timeout(WORD_TIMEOUT).ok(),
         }
     }
 }
