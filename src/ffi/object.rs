@@ -18,16 +18,24 @@ pub(super) trait Object: Send + Sync + Sized + 'static {
 
     /// Ends what goes on in it, after its owner has ended.
     fn close(&self) {}
+
+    /// Waits until threads of the library have left it, once it was closed.
+    fn settle(&self) {}
 }
 
 /// An object of any type.
 pub(super) trait AnyObject: Any + Send + Sync {
     fn close(&self);
+    fn settle(&self);
 }
 
 impl<T: Object> AnyObject for T {
     fn close(&self) {
         Object::close(self);
+    }
+
+    fn settle(&self) {
+        Object::settle(self);
     }
 }
 

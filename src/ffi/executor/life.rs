@@ -109,6 +109,7 @@ pub extern "C" fn farcall_executor_close(executor: *mut Executor) -> *mut Error 
         let owned = live.number.remove_owned();
         live.executor.close();
         owned.iter().for_each(|object| object.close());
+        owned.iter().for_each(|object| object.settle());
         Ok(())
     })
 }

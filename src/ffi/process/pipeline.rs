@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context as Polling, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
 
 use farcall::controller::Function;
 use farcall::controller::calls::PendingCall;
@@ -50,6 +51,14 @@ pub(super) struct Calls {
     /// None when the host polls.
     dispatcher: Option<Arc<Dispatcher>>,
     state: Mutex<State>,
+    completing: Arc<Completing>,
+}
+
+/// The threads of the library that complete calls of a pipeline. A call has it beside the pipeline, which ends with its last owner.
+#[derive(Default)]
+struct Completing {
+    threads: Mutex<Vec<ThreadId>>,
+    has_left: Condvar,
 }
 
 #[derive(Default)]
@@ -77,12 +86,44 @@ impl Object for Calls {
             call.close();
         }
     }
+
+    fn settle(&self) {
+        self.completing.wait_for_others();
+    }
+}
+
+impl Completing {
+    fn lock(&self) -> MutexGuard<'_, Vec<ThreadId>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does work that may complete a call.
+    fn count<T>(&self, work: impl FnOnce() -> T) -> T {
+        let own = thread::current().id();
+        self.lock().push(own);
+        let outcome = work();
+        let mut threads = self.lock();
+        if let Some(at) = threads.iter().rposition(|thread| *thread == own) {
+            threads.swap_remove(at);
+        }
+        self.has_left.notify_all();
+        outcome
+    }
+
+    fn wait_for_others(&self) {
+        let own = thread::current().id();
+        let mut threads = self.lock();
+        while threads.iter().any(|thread| *thread != own) {
+            threads = self.has_left.wait(threads).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 /// A call under way.
 struct Call {
     number: u64,
     calls: Weak<Calls>,
+    completing: Arc<Completing>,
     completion: Receiver,
     context: Context,
     stage: Mutex<Stage>,
@@ -141,7 +182,8 @@ pub unsafe extern "C" fn farcall_pipeline_open(
             pipeline.poll();
         }
         let dispatcher = (!is_polled).then(|| Arc::clone(&live.dispatcher));
-        let calls = Calls { pipeline, dispatcher, state: Mutex::default() };
+        let (state, completing) = (Mutex::default(), Arc::default());
+        let calls = Calls { pipeline, dispatcher, state, completing };
         Number::new().name(Some(live.number), Arc::new(calls))
     })
 }
@@ -260,6 +302,7 @@ impl Calls {
             let call = Arc::new(Call {
                 number: state.last,
                 calls: Arc::downgrade(self),
+                completing: Arc::clone(&self.completing),
                 completion,
                 context: Context::new(context),
                 stage: Mutex::new(Stage::Pending(pending)),
@@ -298,7 +341,14 @@ impl Calls {
     /// Completes a call whose result is there, or looks again, where completions run.
     fn dispatch(&self, call: Arc<Call>) {
         match &self.dispatcher {
-            Some(dispatcher) => dispatcher.dispatch(Task::new(move || _ = call.advance())),
+            Some(dispatcher) => match &**dispatcher {
+                // Nothing waits for threads of the host.
+                Dispatcher::Host(..) => dispatcher.dispatch(Task::new(move || _ = call.advance())),
+                Dispatcher::Pool(_) => dispatcher.dispatch(Task::new(move || {
+                    let completing = Arc::clone(&call.completing);
+                    completing.count(|| call.advance());
+                })),
+            },
             None => {
                 let mut state = self.lock();
                 if !state.is_closed {
