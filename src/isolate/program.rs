@@ -47,7 +47,7 @@ extern "C" fn become_executor(
     run_if_spawned();
 }
 
-/// Has the process shown by the program's name: it was started by that of a link.
+/// Has the process shown by the name of the program, which was started under the name of a link.
 fn take_name() {
     let name = std::env::current_exe().ok().and_then(|path| path.file_name().map(OsStr::to_owned));
     if let Some(Ok(name)) = name.map(|name| CString::new(name.into_vec())) {
