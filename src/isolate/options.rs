@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::program::{ISOLATED_VARIABLE, VERSION};
-use crate::controller::{Confinement, ExecutorBuilder, RestartPolicy};
+use crate::controller::confinement::{Confinement, ConfinementLevel};
+use crate::controller::{ExecutorBuilder, RestartPolicy};
 use crate::error::{Error, Result};
 
 /// The options of isolated functions. The attribute makes them; its page says what each one does.
@@ -16,25 +17,17 @@ use crate::error::{Error, Result};
 /// const OPTIONS: Options = Options::new("my_crate").strict().memory_bytes(64 << 20).timeout_ms(500);
 /// # let _ = OPTIONS;
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// The functions of a crate with equal options have one executor.
     crate_name: &'static str,
-    level: Level,
+    level: ConfinementLevel,
     memory_bytes: Option<u64>,
     processes: usize,
     restarts_per_minute: Option<u32>,
     program: Option<&'static str>,
     /// Of a call, and not of the executor.
     timeout_ms: Option<u64>,
-}
-
-/// The level of confinement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Level {
-    Default,
-    Isolated,
-    Strict,
 }
 
 /// The path of the program that a process runs, whatever has become of its file. The child that starts the executor runs it until then.
@@ -50,7 +43,7 @@ impl Options {
     pub const fn new(crate_name: &'static str) -> Self {
         Self {
             crate_name,
-            level: Level::Default,
+            level: ConfinementLevel::Default,
             memory_bytes: None,
             processes: 1,
             restarts_per_minute: None,
@@ -62,13 +55,13 @@ impl Options {
     /// [`Confinement::isolated`].
     #[must_use]
     pub const fn isolated(self) -> Self {
-        Self { level: Level::Isolated, ..self }
+        Self { level: ConfinementLevel::Isolated, ..self }
     }
 
     /// [`Confinement::strict`].
     #[must_use]
     pub const fn strict(self) -> Self {
-        Self { level: Level::Strict, ..self }
+        Self { level: ConfinementLevel::Strict, ..self }
     }
 
     /// [`Confinement::memory_bytes_max`].
@@ -131,9 +124,9 @@ impl Options {
     pub(super) fn builder(&self) -> ExecutorBuilder {
         let program = self.program.unwrap_or(RUNNING_PROGRAM);
         let confinement = match self.level {
-            Level::Default => Confinement::new(),
-            Level::Isolated => Confinement::isolated(),
-            Level::Strict => Confinement::strict(),
+            ConfinementLevel::Default => Confinement::new(),
+            ConfinementLevel::Isolated => Confinement::isolated(),
+            ConfinementLevel::Strict => Confinement::strict(),
         };
         let confinement = match self.memory_bytes {
             Some(bytes) => confinement.memory_bytes_max(bytes),

@@ -1,6 +1,5 @@
 //! A function that can be isolated, taken apart.
 
-use proc_macro2::Span;
 use syn::{
     Error, FnArg, GenericParam, Ident, ItemFn, Pat, PatIdent, PatType, Result, Signature, Type,
 };
@@ -31,10 +30,10 @@ impl Function {
         match (Outcome::new(&item.sig.output), refused.0) {
             (Ok(outcome), None) => Ok(Self { item, parameters, outcome }),
             (Ok(_), Some(refused)) => Err(refused),
-            (Err(error), refused) => {
-                let mut refused = Refused(refused);
-                refused.add(Err(error));
-                Err(refused.0.unwrap_or_else(|| Error::new(Span::call_site(), "refused")))
+            (Err(error), None) => Err(error),
+            (Err(error), Some(mut refused)) => {
+                refused.combine(error);
+                Err(refused)
             }
         }
     }
