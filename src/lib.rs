@@ -29,6 +29,7 @@
 //! |---|---|
 //! | [`controller`] | starting executors, linking objects, calling, sharing memory, replacing functions |
 //! | [`link`] | object files and archives; the linker alone, bytes in and bytes out |
+//! | [`bind`] | functions of a native library that run in another process, by a binding that `farcall bind` writes |
 //! | [`macro@isolate`] | functions of this program that run in another process, by one line |
 //! | [`orc`] | dylibs whose symbols are supplied at the first lookup, with names as in LLVM's ORC |
 //! | [`executor`] | being an executor: this program's other half, a served connection, a polled one |
@@ -62,6 +63,8 @@
 
 // Under a model checker, and with a lying peer, only the rooms that move messages are built: neither has system calls.
 
+#[cfg(all(feature = "isolate", not(model)))]
+pub mod bind;
 mod call;
 mod concurrent;
 #[cfg(not(model))]
@@ -190,6 +193,7 @@ macro_rules! pages {
 pages! {
     guide "docs/guide.md",
     isolate "docs/guide/isolate.md",
+    bind "docs/guide/bind.md",
     programs "docs/guide/programs.md",
     executors "docs/guide/executors.md",
     memory "docs/guide/memory.md",

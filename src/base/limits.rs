@@ -140,6 +140,15 @@ pub const BY_VALUE_BYTES_MAX: usize = 4096;
 /// Bytes of all strings and slices of one call of a handler by name: they are copied. More lies in memory that both processes reach.
 pub const HANDLER_BYTES_MAX: usize = 1 << 20;
 
+/// Bytes of all strings that the host takes from a bound library at a time: they are copied, and a string may have no end.
+pub const LIBRARY_TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// Strings of an array that a bound library passes to a closure.
+pub const LIBRARY_TEXTS_MAX: u64 = 1 << 16;
+
+/// Bytes of memory that the host and a bound library share: what calls lend, and `Memory`. The library can touch all of it.
+pub const SANDBOX_BYTES: u64 = 1 << 30;
+
 /// Links with dynamic thread-locals, for which the static TLS reserve had no room, at any time. A thread that uses any has a
 /// word for each possible one.
 pub const THREAD_MODULES_MAX: usize = 4096;

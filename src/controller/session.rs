@@ -482,6 +482,11 @@ impl WeakProcess {
         self.session.upgrade().map(|session| Process { session })
     }
 
+    /// True for two handles of one process.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Weak::ptr_eq(&self.session, &other.session)
+    }
+
     /// As [`Process::kill`], also while the last handle of the session is dropped.
     pub fn kill(&self) {
         self.supervised.kill();

@@ -31,5 +31,6 @@ pub use function::Isolated;
 #[doc(hidden)]
 pub use message::{Crosses, Plain, Reader, Writer};
 pub use options::Options;
+pub(crate) use program::check as check_program;
 #[doc(hidden)]
 pub use program::is_executor;

@@ -95,8 +95,13 @@ impl Options {
     }
 
     /// The timeout of a call.
-    pub(super) fn timeout(&self) -> Option<Duration> {
+    pub(crate) fn timeout(&self) -> Option<Duration> {
         self.timeout_ms.map(Duration::from_millis)
+    }
+
+    /// The number of processes.
+    pub(crate) fn process_count(&self) -> usize {
+        self.processes
     }
 
     /// The options that tell executors apart.
@@ -121,7 +126,7 @@ impl Options {
     }
 
     /// The builder of the executor.
-    pub(super) fn builder(&self) -> ExecutorBuilder {
+    pub(crate) fn builder(&self) -> ExecutorBuilder {
         let program = self.program.unwrap_or(RUNNING_PROGRAM);
         let confinement = match self.level {
             ConfinementLevel::Default => Confinement::new(),

@@ -60,7 +60,9 @@ fn take_name() {
 /// # Errors
 ///
 /// That is so with another C library than glibc, with rights that the parent does not have, and in constructors that run too early.
-pub(super) fn check() -> Result<()> {
+pub(crate) fn check() -> Result<()> {
+    // Without a use the linker leaves the static out, and with it the array's entry.
+    std::hint::black_box(&BECOME_EXECUTOR);
     if !cfg!(target_env = "gnu") {
         return Err(Error::invalid(
             "isolated functions need glibc, which passes the arguments of the program to its constructors",
@@ -91,11 +93,7 @@ pub fn is_executor() -> bool {
 /// The file of this program, found once.
 fn own_file() -> &'static OwnFile {
     static OWN: OnceLock<OwnFile> = OnceLock::new();
-    OWN.get_or_init(|| {
-        // Without a use the linker leaves the static out, and with it the array's entry.
-        std::hint::black_box(&BECOME_EXECUTOR);
-        OwnFile::find()
-    })
+    OWN.get_or_init(OwnFile::find)
 }
 
 /// The address of a function of this program in an executor.

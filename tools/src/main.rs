@@ -7,6 +7,7 @@
 
 mod advice;
 mod bench;
+mod bind;
 mod death;
 mod demo;
 mod doctor;
@@ -46,6 +47,9 @@ enum Command {
     /// Measure round trips against the hardware floor, pipes and sockets.
     #[command(after_help = status::OF_BENCH)]
     Bench(bench::Options),
+    /// Write bindings that run the functions of a C library in a process of their own.
+    #[command(after_help = status::OF_BIND)]
+    Bind(bind::Options),
     /// Show all published sessions of this user: calls and their times, executors, memory, restarts.
     #[command(after_help = status::OF_TOP)]
     Top(top::Options),
@@ -81,6 +85,7 @@ extern "C" fn main() -> c_int {
         Command::Watch(options) => watch::watch(&options),
         Command::Demo(options) => demo::demo(&options),
         Command::Bench(options) => bench::bench(&options),
+        Command::Bind(options) => bind::bind(&options),
         Command::Top(options) => top::top(&options),
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Header => manual::header(),

@@ -49,6 +49,14 @@ Exit codes:
   125    farcall failed, or its command line is wrong
   130    interrupted; the report is partial";
 
+pub(crate) const OF_BIND: &str = "\
+Exit codes:
+  0      the bindings are written
+  125    the header, the library or the hints cannot be read, libclang is missing, or the command line is wrong
+  127    a file was not found
+
+The page \"Bind a library\" of the guide says what a binding does, and what hints say.";
+
 pub(crate) const OF_TOP: &str = "\
 Exit codes:
   0      all reports were printed (--count)

@@ -222,6 +222,10 @@ remote! {
     /// The same for strings that a zero byte ends, without it.
     ReadStrings = "orc_rt_ci_sps_mem_read_strings": (Vec<ExecutorAddr>,) => Vec<Bytes>;
 
+    /// Reads arrays of so many pointers to strings, without a look whether they can be read: they are those of a library that a binding calls.
+    /// A null array has no entries.
+    ReadTextArrays = "farcall_read_text_arrays": (Vec<ExecutorAddr>, u64) => Vec<Option<Bytes>>;
+
     /// Has a copy keep its first state. If the argument is true, it compares its memory when it is reset; otherwise the kernel says what
     /// was written. Returns why it does not keep the state.
     CopyKeep = "farcall_copy_keep": (bool,) => Option<String>;

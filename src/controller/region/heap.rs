@@ -205,6 +205,11 @@ impl HeapBlock {
         ExecutorAddr::new(self.heap.region.address().get() + self.offset as u64)
     }
 
+    /// The region in which the block lies.
+    pub(crate) fn region(&self) -> &Region {
+        &self.heap.region
+    }
+
     /// The offset of the first byte in the region.
     #[must_use]
     pub fn offset(&self) -> usize {

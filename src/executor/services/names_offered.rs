@@ -14,7 +14,7 @@ use crate::call::contract::{
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
 use crate::executor::entry::wrapper::offer;
-use crate::executor::memory::access;
+use crate::executor::memory::{access, texts};
 use crate::executor::tls::{static_reserve, tls_get_addr};
 
 /// The names and addresses that this process offers, aliases included.
@@ -57,6 +57,7 @@ pub(crate) fn symbols(instance: &Instance) -> Vec<(String, ExecutorAddr)> {
     symbols.extend(new_code::publisher());
     symbols.extend(memory::functions());
     symbols.extend(access::functions());
+    symbols.extend(texts::functions());
     for (name, others) in OTHER_NAMES {
         let address = symbols.iter().find(|(offered, _)| offered == name).map(|(_, at)| *at);
         symbols.extend(others.iter().filter_map(|other| Some(((*other).to_owned(), address?))));

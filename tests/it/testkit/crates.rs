@@ -49,10 +49,11 @@ fn cargo(arguments: &[&str]) -> String {
 }
 
 /// The published crates, and the least number of crates that each is built with.
-const PUBLISHED: [(&str, usize); 9] = [
+const PUBLISHED: [(&str, usize); 10] = [
     ("farcall", 11),
     ("farcall-base", 1),
     ("farcall-bench", 11),
+    ("farcall-bind", 11),
     ("farcall-cli", 11),
     ("farcall-cranelift", 11),
     ("farcall-ffi", 11),
