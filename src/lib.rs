@@ -73,6 +73,7 @@ pub mod controller;
 pub mod executor;
 #[cfg(hostile)]
 #[doc(hidden)]
+#[path = "../tests/fuzz/hostile/mod.rs"]
 pub mod hostile;
 #[cfg(not(model))]
 pub mod in_process;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "this room makes the system calls")]
 
 #[cfg(all(test, not(model)))]
+#[path = "../../tests/alone.rs"]
 pub(crate) mod alone;
 #[cfg(any(not(model), loom))]
 pub(crate) mod asymmetric_fence;

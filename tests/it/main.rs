@@ -2,7 +2,7 @@
 //!
 //! Invariant: every test is black-box: it starts the built command, or uses the public library.
 
-#[path = "../../src/sys/alone.rs"]
+#[path = "../alone.rs"]
 mod alone;
 mod as_native;
 mod call;

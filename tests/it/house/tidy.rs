@@ -35,8 +35,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("call", &["transport", "wire", "sps", "types", "sleep", "sys", "sync"]),
     // It has connectors by the texts of connections.
     ("session", &["transport", "task", "sync"]),
-    // Under a flag only.
-    ("hostile", &["call", "transport", "wire", "sps", "ring", "shm", "sync"]),
     (
         "executor",
         &["session", "call", "transport", "wire", "sps", "types", "task", "shm", "sys", "sync"],
