@@ -160,9 +160,6 @@ pub mod link {
     /// # Ok::<(), farcall::Error>(())
     /// ```
     pub use farcall_link::ObjectBuilder;
-    #[cfg(any(test, feature = "internals"))]
-    #[doc(hidden)]
-    pub use farcall_link::fuzz;
     pub(crate) use farcall_link::internals::{
         Archives, NameMap, StubPage, export_file, handler_object, names_file,
     };

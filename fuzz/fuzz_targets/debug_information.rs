@@ -6,7 +6,5 @@ mod bounded;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    bounded::bounded(bytes, 256, 512 << 10, || {
-        farcall::internals::readers::debug_information(bytes)
-    });
+    bounded::bounded(bytes, 256, 512 << 10, || farcall_fuzz::debug_information(bytes));
 });

@@ -11,8 +11,7 @@ use crate::controller::process::lane_opener::LaneOpener;
 use crate::controller::profile::jit_records::{Records, closing};
 use crate::deadline::Deadline;
 use crate::error::ErrorKind;
-use crate::link::Image;
-use crate::link::fuzz::{Attempt, debug_file};
+use crate::link::PlacedObject;
 use crate::sync::AtomicU64;
 use crate::transport::{Incoming, PollPolicy, Stream, Transport};
 use crate::wire::Kind;
@@ -147,65 +146,13 @@ pub fn control(bytes: &[u8]) -> bool {
     message.is_some()
 }
 
-/// Links a file, and reads it as debuggers and profilers are given it. Returns how many lines of sources it has.
-///
-/// # Panics
-///
-/// When a record says another size than it has.
+/// The file for perf of a link with these objects and functions. `code` returns the bytes of a range.
 #[must_use]
-pub fn linked(bytes: &[u8]) -> usize {
-    let Ok(attempt) = Attempt::file(bytes) else { return 0 };
-    let (objects, mut lines) = (attempt.objects(), 0);
-    for object in &objects {
-        assert!(object.debug_object().len() <= bytes.len());
-        object.lines(|_| lines += 1);
-        let names = object.object().definitions().take(4);
-        names.for_each(|name| drop(object.prototype(name)));
-    }
-    /// No controller has room for what a damaged file may ask for.
-    const IMAGE_BYTES_MAX: u64 = 1 << 20;
-    if attempt.bytes() > IMAGE_BYTES_MAX {
-        return lines;
-    }
-    if let Ok(made) = attempt.make() {
-        let (image, start) = (made.image(), made.code_start());
-        let code =
-            |range: AddrRange| code_of(image, range.start.get().wrapping_sub(start.get()), range);
-        let records = Records { pid: 1, time: 2, next: &AtomicU64::new(0) };
-        let dump = records.of_link(&objects, image.symbols.functions(), code);
-        check(&[dump, closing(3)].concat());
-    }
-    lines
-}
-
-/// The same of debug information alone; the first bytes say where its parts end.
-#[must_use]
-pub fn debug_information(bytes: &[u8]) -> usize {
-    let Some((head, mut rest)) = bytes.split_at_checked(10) else { return 0 };
-    let word = |at: usize| usize::from(u16::from_le_bytes([head[2 * at], head[2 * at + 1]]));
-    let mut part = |at| {
-        let (part, behind) = rest.split_at(word(at).min(rest.len()));
-        rest = behind;
-        part
-    };
-    let [info, abbreviations, strings, line_strings] = [1, 2, 3, 4].map(&mut part);
-    linked(&debug_file([rest, info, abbreviations, strings, line_strings], word(0) as u64))
-}
-
-fn code_of(image: &Image, offset: u64, range: AddrRange) -> &[u8] {
-    let start = usize::try_from(offset).unwrap_or(usize::MAX);
-    let end = start.saturating_add(usize::try_from(range.bytes()).unwrap_or(usize::MAX));
-    image.stripes[crate::Prot::Code.index()].get(start..end).unwrap_or_default()
-}
-
-/// Goes from record to record, as perf does.
-fn check(mut dump: &[u8]) {
-    let word = |bytes: &[u8], at: usize| {
-        u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-    };
-    while !dump.is_empty() {
-        let (kind, bytes) = (word(dump, 0), word(dump, 4));
-        assert!(bytes >= 16 && [0, 2, 3].contains(&kind), "record {kind} of {bytes} bytes");
-        dump = dump.get(bytes as usize..).expect("a whole record");
-    }
+pub fn jit_dump<'a>(
+    objects: &[PlacedObject],
+    functions: impl Iterator<Item = (AddrRange, &'a str)>,
+    code: impl Fn(AddrRange) -> &'a [u8],
+) -> Vec<u8> {
+    let records = Records { pid: 1, time: 2, next: &AtomicU64::new(0) };
+    [records.of_link(objects, functions, code), closing(3)].concat()
 }

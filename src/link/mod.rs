@@ -24,7 +24,6 @@
 //! | `output` | 12 | It returns an [`Image`], which is plain data: stripes, what to run at start and end, a [`SymbolTable`]. |
 //! | | | [`Layout::objects`] gives each object with its addresses, for debuggers and profilers. |
 //! | `verify` | 13 | In debug builds an independent checker compares the image with the files. |
-//! | `fuzz` | | Makes random programs and damaged files for tests. |
 //!
 //! [`run()`] is the whole list by one call. `passes` runs passes 5 to 13. The unit that is placed is the ELF section: it
 //! becomes one block and is never split. `.eh_frame` is the exception, a list of records of which some are dropped.
@@ -38,9 +37,6 @@
 mod apply;
 mod arch;
 mod build;
-#[cfg(any(test, feature = "fuzz"))]
-#[doc(hidden)]
-pub mod fuzz;
 mod graph;
 mod output;
 mod passes;
@@ -51,7 +47,7 @@ mod run;
 mod tests;
 mod verify;
 
-#[cfg(any(test, feature = "fuzz"))]
+#[cfg(test)]
 use farcall_base::random;
 pub use farcall_base::{addr, error, types};
 use farcall_base::{limits, parallel, sync};
@@ -77,14 +73,19 @@ pub use read::object_file::ObjectFile;
 pub use run::{Input, Options, Place, run};
 pub use verify::Verified;
 
-/// The parts of the linker that the package `farcall` uses. No promise of any kind.
+/// The parts of the linker that the package `farcall` and the fuzzers use. No promise of any kind.
 #[doc(hidden)]
 pub mod internals {
+    pub use crate::arch::aarch64::KINDS as AARCH64_KINDS;
+    pub use crate::arch::edge::{EdgeKind, Formula};
     pub use crate::arch::stub_page::StubPage;
+    pub use crate::arch::x86_64::KINDS as X86_64_KINDS;
     pub use crate::build::handler_stub::handler_object;
     pub use crate::graph::archives::Archives;
     pub use crate::output::export_file::{export_file, names_file};
+    pub use crate::place::addresses::Addresses;
     pub use crate::read::name_map::NameMap;
+    pub use crate::verify::WRONG_IMAGE;
 }
 
 #[cfg(doctest)]

@@ -136,7 +136,9 @@ impl Layout {
         Ok((image, verified))
     }
 
-    fn verify(
+    /// Compares an image with the bytes of the objects.
+    #[doc(hidden)]
+    pub fn verify(
         &self,
         image: &Image,
         addresses: &Addresses,
@@ -148,8 +150,9 @@ impl Layout {
         })
     }
 
-    /// The image, and the addresses that it was computed for.
-    pub(super) fn compute(
+    /// The image, which nothing has checked, and the addresses that it was computed for.
+    #[doc(hidden)]
+    pub fn compute(
         &self,
         bases: [ExecutorAddr; 3],
         thread_offset: i64,

@@ -7,7 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use farcall::internals::readers;
-use farcall::link::fuzz::{Attempt, Processor, Program, Random, damaged, is_fault};
+use farcall::link::Processor;
+use farcall_base::random::Random;
+use farcall_fuzz::{Attempt, Program, damaged, is_fault};
 use nix::time::{ClockId, clock_gettime};
 
 use crate::allocator::peak_of;

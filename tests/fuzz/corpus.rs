@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use farcall::link::fuzz::{Processor, Program, Random};
+use farcall::link::Processor;
+use farcall_base::random::Random;
+use farcall_fuzz::Program;
 
 /// The sources, and the flags that they are compiled with.
 const C_AND_CPP: [(&str, &str); 18] = [

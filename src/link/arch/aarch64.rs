@@ -176,7 +176,7 @@ const DESCRIPTOR: Formula = Thread(ThreadModel::Descriptor);
 const DESCRIPTOR_CALL: Formula = Thread(ThreadModel::DescriptorCall);
 
 /// The relocations of the supplement.
-pub(crate) static KINDS: [EdgeKind; 126] = [
+pub static KINDS: [EdgeKind; 126] = [
     other(0, "R_AARCH64_NONE", Nothing),
     other(256, "R_AARCH64_NONE", Nothing),
     kind(257, "R_AARCH64_ABS64", Absolute, 8, Any),

@@ -19,15 +19,15 @@ pub(crate) struct Edge {
 
 /// One row of an architecture's relocation table.
 #[derive(Debug)]
-pub(crate) struct EdgeKind {
+pub struct EdgeKind {
     /// The ELF relocation number.
-    pub(crate) number: u32,
+    pub number: u32,
     /// The name in the processor supplement, for messages.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The computation.
-    pub(crate) formula: Formula,
+    pub formula: Formula,
     /// The size of the field.
-    pub(crate) field_bytes: u8,
+    pub field_bytes: u8,
     /// Which values the field can hold.
     pub(crate) range: Range,
     /// The operand that holds a part of the value; `None` when the whole field is a number.
@@ -36,7 +36,7 @@ pub(crate) struct EdgeKind {
 
 /// The computation of a relocated field.
 ///
-/// An [`Operand`] takes its part of the result. Where it counts pages, it takes the difference of the pages of both.
+/// An `Operand` takes its part of the result. Where it counts pages, it takes the difference of the pages of both.
 ///
 /// | letter | value |
 /// |---|---|
@@ -48,7 +48,7 @@ pub(crate) struct EdgeKind {
 /// | GOT | the address of the table |
 /// | L | the address of the symbol, or of its stub when the symbol is far |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Formula {
+pub enum Formula {
     /// No field at all.
     Nothing,
     /// S + A
@@ -73,7 +73,7 @@ pub(crate) enum Formula {
     GotBaseDelta,
     /// The size of the symbol + A
     Size,
-    /// See [`ThreadModel`].
+    /// See `ThreadModel`.
     Thread(ThreadModel),
     /// Only dynamic linkers apply it; no object may contain it.
     Dynamic,
@@ -83,7 +83,7 @@ pub(crate) enum Formula {
 
 /// How an access to a thread-local was compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThreadModel {
+pub enum ThreadModel {
     /// Code that asks `__tls_get_addr` for one symbol. It is rewritten to use S, or to ask the executor.
     General,
     /// Code that asks `__tls_get_addr` for the TLS block. It is rewritten to use the thread pointer, or to ask the

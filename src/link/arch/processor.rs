@@ -58,7 +58,9 @@ impl Processor {
     }
 
     /// The number of the processor in the header of an ELF file.
-    pub(crate) fn elf_machine(self) -> u16 {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn elf_machine(self) -> u16 {
         match self {
             Processor::X86_64 => 62,
             Processor::Aarch64 => 183,

@@ -150,7 +150,7 @@ const R_X86_64_GOTPCREL: u32 = 9;
 const R_X86_64_GOTPCRELX: u32 = 41;
 
 /// The relocations of the processor supplement up to 43, each at the index that is its number.
-pub(crate) static KINDS: [EdgeKind; 44] = [
+pub static KINDS: [EdgeKind; 44] = [
     kind(0, "R_X86_64_NONE", Nothing, 0, Any),
     kind(1, "R_X86_64_64", Absolute, 8, Any),
     kind(2, "R_X86_64_PC32", Delta, 4, Signed),

@@ -170,6 +170,12 @@ impl LinkGraph {
         self.threads.most = Some(most);
     }
 
+    /// Says how threads share the work, also of a small link.
+    #[doc(hidden)]
+    pub fn set_threads(&mut self, threads: Threads) {
+        self.threads = threads;
+    }
+
     /// True when the graph defines `name` for others. Hidden names are not for others.
     #[must_use]
     pub fn defines(&self, name: &str) -> bool {

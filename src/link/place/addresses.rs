@@ -21,7 +21,8 @@ use crate::limits::LOW_ADDRESS_END;
 use crate::read::parsed::{Place, Routine};
 
 /// The addresses of one image.
-pub(crate) struct Addresses {
+#[derive(Debug)]
+pub struct Addresses {
     pub(crate) blocks: Vec<u64>,
     pub(crate) globals: Vec<u64>,
     /// For every input the address of each of its symbols; 0 for what is not placed.

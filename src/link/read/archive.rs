@@ -150,12 +150,14 @@ impl Archive {
     }
 
     /// The number of definitions in the symbol table, or else in the members.
-    pub(crate) fn definition_count(&self) -> u32 {
+    #[doc(hidden)]
+    pub fn definition_count(&self) -> u32 {
         u32::try_from(self.0.definitions.len()).unwrap_or(u32::MAX)
     }
 
     /// A definition in the order of the file: the name, its hash, and the index of the member.
-    pub(crate) fn definition(&self, place: u32) -> (&[u8], u64, u32) {
+    #[doc(hidden)]
+    pub fn definition(&self, place: u32) -> (&[u8], u64, u32) {
         let one = &self.0.definitions[place as usize];
         (self.0.text(one), one.hash, one.member)
     }

@@ -14,10 +14,8 @@ mod build;
 mod graph;
 mod output;
 mod place;
-mod random;
 mod read;
 mod run;
-mod threads;
 mod verification;
 
 /// The addresses of test images: three stripes within 1 GiB, above 4 GiB.

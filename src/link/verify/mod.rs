@@ -71,7 +71,7 @@ use memory::Memory;
 use names::{Meaning, Names, Object, own_address};
 
 /// The text in every error of the checker. Such an error is a mistake of the linker.
-pub(super) const WRONG_IMAGE: &str = "the linker made a wrong image";
+pub const WRONG_IMAGE: &str = "the linker made a wrong image";
 
 /// The parts of an image that were found right, in numbers.
 ///

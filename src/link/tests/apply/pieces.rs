@@ -3,9 +3,7 @@
 use std::num::NonZeroUsize;
 
 use crate::Layout;
-use crate::fuzz::{Processor, Program};
 use crate::parallel::Threads;
-use crate::random::Random;
 use crate::sync::Mutex;
 use crate::tests::*;
 use crate::verify::WRONG_IMAGE;
@@ -75,38 +73,6 @@ fn pieces_are_each_stored_byte_once_by_any_number_of_threads() {
         // Plain sections are cut; a section with relocations is a piece.
         assert!(count(1) >= 4 && count(2) >= 3, "{} and {}", count(1), count(2));
     }
-}
-
-#[test]
-fn random_programs_are_the_same_in_pieces_and_as_a_whole() {
-    let mut linked = 0;
-    for seed in 0..300 {
-        let program = Program::random(&mut Random::new(seed), Processor::X86_64);
-        let objects = (0..).zip(&program.objects);
-        let objects = objects.map(|(number, bytes)| {
-            ObjectFile::parse(format!("{number}.o"), bytes.to_vec()).unwrap()
-        });
-        let objects: Vec<ObjectFile> = objects.collect();
-        let layout = || {
-            let mut graph = graph(&objects.iter().collect::<Vec<_>>())?;
-            graph.threads = Threads { most: NonZeroUsize::new(2), bytes_min: 1 };
-            for (name, external) in &program.externals {
-                graph.define_external(name, *external);
-            }
-            graph.layout()
-        };
-        let bases = program.bases.map(ExecutorAddr::new);
-        let Ok(Ok(whole)) = layout().map(|layout| layout.fixup(bases, -0x10000)) else { continue };
-        let stripes = Mutex::new(whole.stripes.each_ref().map(|stripe| vec![0xaa; stripe.len()]));
-        let store = |prot: Prot, offset: u64, piece: &[u8]| {
-            let at = usize::try_from(offset).unwrap();
-            stripes.lock()[prot.index()][at..][..piece.len()].copy_from_slice(piece);
-        };
-        layout().unwrap().fixup_to(bases, -0x10000, store).unwrap();
-        assert!(*stripes.lock() == whole.stripes, "seed {seed}");
-        linked += 1;
-    }
-    assert!(linked > 150, "{linked} programs");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags};
 
 use crate::PlacedObject;
-use crate::fuzz::Random;
+use crate::random::Random;
 use crate::tests::*;
 
 const SOURCE: &str = "int shared_room[5]; int outside(int); static int own = 3;\n\

@@ -16,13 +16,7 @@ const FULL: &[(&str, usize)] = &[];
 /// The folders of rooms, in their order: each may import only those before it. The files beside the folders may import all.
 const ORDERS: &[(&str, &[&str])] = &[
     // Its examples are programs, which see what users see.
-    (
-        "link",
-        &[
-            "arch", "read", "build", "graph", "place", "apply", "output", "verify", "fuzz",
-            "examples",
-        ],
-    ),
+    ("link", &["arch", "read", "build", "graph", "place", "apply", "output", "verify", "examples"]),
     (
         "executor",
         &[

@@ -4,7 +4,7 @@
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, PROGBITS, Relocation, Section};
 use super::fields::forms;
-use crate::random::Random;
+use farcall_base::random::Random;
 
 /// Adds an `.eh_frame` that describes the sections with code.
 pub(super) fn add_records(random: &mut Random, file: &mut ElfFile) {

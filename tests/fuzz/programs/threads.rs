@@ -5,15 +5,9 @@
 use std::num::NonZeroUsize;
 
 use super::Program;
-use crate::addr::ExecutorAddr;
-use crate::arch::processor::Processor;
-use crate::error::Result;
-use crate::graph::archives::Archives;
-use crate::graph::link_graph::LinkGraph;
-use crate::output::image::Image;
-use crate::parallel::Threads;
-use crate::read::archive::Archive;
-use crate::read::object_file::ObjectFile;
+use farcall_base::parallel::Threads;
+use farcall_link::internals::Archives;
+use farcall_link::{Archive, ExecutorAddr, Image, LinkGraph, ObjectFile, Processor, Result};
 
 /// The numbers of threads that are compared.
 const THREADS: [usize; 3] = [1, 2, 8];
@@ -73,7 +67,7 @@ impl Program {
 
     fn link(&self, archives: &Archives, threads: usize) -> Result<Linked> {
         let mut graph = LinkGraph::for_processor(self.processor);
-        graph.threads = Threads { most: NonZeroUsize::new(threads), bytes_min: 1 };
+        graph.set_threads(Threads { most: NonZeroUsize::new(threads), bytes_min: 1 });
         graph.add_object(&ObjectFile::parse("first.o", self.objects[0].clone())?)?;
         graph.add_archives(archives, |_| false)?;
         for (name, external) in &self.externals {

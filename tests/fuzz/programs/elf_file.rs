@@ -2,7 +2,7 @@
 //!
 //! Invariant: writes what it is given, sound or not.
 
-use crate::arch::processor::Processor;
+use farcall_link::Processor;
 
 /// An object file.
 #[derive(Debug, Default)]

@@ -13,10 +13,8 @@ use super::elf_file::{
 use super::fields::{Reach, TLS_GET_ADDR, Target, add_fields, forms};
 use super::names::{Fate, Name, names};
 use super::unwind;
-use crate::addr::ExecutorAddr;
-use crate::arch::processor::Processor;
-use crate::graph::interface::External;
-use crate::random::Random;
+use farcall_base::random::Random;
+use farcall_link::{ExecutorAddr, External, Processor};
 
 /// Objects, and everything that linking them needs.
 #[derive(Debug)]
@@ -69,8 +67,8 @@ impl Program {
         let (bases, near, thread_outside) = match (processor, is_low) {
             (Processor::X86_64, true) => (LOW_BASES, 0x1000_0000, -0x1_0000_i64),
             (Processor::X86_64, false) => (HIGH_BASES, 0x1000_0000, -0x1_0000),
-            (Processor::Aarch64, true) => (TINY_BASES, 0x4_0000, 0x8000),
-            (Processor::Aarch64, false) => (NEAR_BASES, 0x100_0000, 0x8000),
+            (_, true) => (TINY_BASES, 0x4_0000, 0x8000),
+            (_, false) => (NEAR_BASES, 0x100_0000, 0x8000),
         };
         let mut externals = Vec::new();
         for name in &names {

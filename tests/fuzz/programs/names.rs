@@ -3,7 +3,7 @@
 //! Invariant: everything follows from the random numbers.
 
 use super::fields::Reach;
-use crate::random::Random;
+use farcall_base::random::Random;
 
 /// The definitions of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]

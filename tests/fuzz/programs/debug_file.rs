@@ -1,7 +1,7 @@
 //! An object with the caller's debug information, and everything else sound.
 
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, Home, PROGBITS, Relocation, Section, Symbol};
-use crate::arch::processor::Processor;
+use farcall_link::Processor;
 
 /// The size of the code that the debug information describes.
 const CODE_BYTES: usize = 256;

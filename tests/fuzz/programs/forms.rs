@@ -2,7 +2,7 @@
 //!
 //! Invariant: plain data.
 
-use crate::random::Random;
+use farcall_base::random::Random;
 
 /// An instruction or a piece of data: its bytes, and the offset of the field in them.
 #[derive(Clone, Copy)]

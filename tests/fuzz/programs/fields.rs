@@ -6,10 +6,9 @@ use super::aarch64_fields;
 use super::elf_file::{ALLOC, EXECUTE, ElfFile, NOBITS, Relocation, Symbol};
 use super::forms::Needs::{Address, Distance, Exact, Here, Nothing, Number, Own, Tiny};
 use super::forms::{Form, Forms, Needs};
-use crate::arch::edge::Formula;
-use crate::arch::processor::Processor;
-use crate::arch::x86_64::KINDS;
-use crate::random::Random;
+use farcall_base::random::Random;
+use farcall_link::Processor;
+use farcall_link::internals::{Formula, X86_64_KINDS as KINDS};
 
 /// A symbol that fields can refer to.
 #[derive(Debug, Clone, Copy, Default)]
@@ -47,7 +46,7 @@ pub(super) enum Reach {
 pub(super) fn forms(processor: Processor) -> &'static Forms {
     match processor {
         Processor::X86_64 => &FORMS,
-        Processor::Aarch64 => &aarch64_fields::FORMS,
+        _ => &aarch64_fields::FORMS,
     }
 }
 

@@ -3,23 +3,17 @@
 //! Invariant: no byte of a file is trusted.
 
 use super::Program;
-use crate::addr::{ExecutorAddr, Prot};
-use crate::arch::processor::Processor;
-use crate::error::{Error, Result};
-use crate::graph::link_graph::LinkGraph;
-use crate::output::image::Image;
-use crate::output::placed_object::PlacedObject;
-use crate::place::addresses::Addresses;
-use crate::place::layout::Layout;
-use crate::read::archive::Archive;
-use crate::read::object_file::ObjectFile;
-use crate::verify::link_map::LinkMap;
-use crate::verify::{Verified, WRONG_IMAGE, verify};
+use farcall_link::internals::{Addresses, WRONG_IMAGE};
+use farcall_link::{
+    Archive, Error, ExecutorAddr, Image, Layout, LinkGraph, ObjectFile, PlacedObject, Processor,
+    Prot, Result, Verified,
+};
 
 /// A link that was laid out, and the addresses that it gets.
 #[derive(Debug)]
 pub struct Attempt {
     layout: Layout,
+    processor: Processor,
     bases: [ExecutorAddr; 3],
 }
 
@@ -64,7 +58,8 @@ impl Attempt {
         for need in graph.undefined() {
             graph.define_external(&need.name, ExecutorAddr::new(OUTSIDE));
         }
-        Ok(Attempt { layout: graph.layout()?, bases: BASES.map(ExecutorAddr::new) })
+        let (processor, bases) = (graph.processor(), BASES.map(ExecutorAddr::new));
+        Ok(Attempt { layout: graph.layout()?, processor, bases })
     }
 
     /// Reads and lays out a program.
@@ -85,7 +80,8 @@ impl Attempt {
         if let Some(module) = program.tls_module {
             layout = layout.with_dynamic_threads(module)?;
         }
-        Ok(Attempt { layout, bases: program.bases.map(ExecutorAddr::new) })
+        let bases = program.bases.map(ExecutorAddr::new);
+        Ok(Attempt { layout, processor: program.processor, bases })
     }
 
     /// The objects, for debuggers and profilers.
@@ -109,10 +105,10 @@ impl Attempt {
         let distance =
             bytes.checked_next_multiple_of(alignment).and_then(|end| i64::try_from(end).ok());
         let distance = distance.ok_or_else(|| Error::link("too many thread-locals"))?;
-        let offset = match self.layout.graph.processor() {
+        let offset = match self.processor {
             Processor::X86_64 => -distance,
             // Behind the two words at the thread pointer.
-            Processor::Aarch64 => i64::try_from(alignment.max(16)).unwrap_or(i64::MAX),
+            _ => i64::try_from(alignment.max(16)).unwrap_or(i64::MAX),
         };
         let (image, addresses) = self.layout.compute(self.bases, offset)?;
         Ok(Made { attempt: self, image, addresses })
@@ -137,9 +133,7 @@ impl Made<'_> {
     /// # Errors
     /// It is wrong; see [`is_fault`].
     pub fn verify(&self) -> Result<Verified> {
-        let bases = self.attempt.bases.map(ExecutorAddr::get);
-        let map = LinkMap::new(&self.attempt.layout, &self.addresses, bases);
-        verify(&map, &self.image).map_err(|what| Error::link(format!("{what} ({WRONG_IMAGE})")))
+        self.attempt.layout.verify(&self.image, &self.addresses, self.attempt.bases)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: everything follows from the random numbers.
 
-use crate::random::Random;
+use farcall_base::random::Random;
 
 /// A damaged copy of one of the files, or random bytes.
 ///
