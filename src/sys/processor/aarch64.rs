@@ -18,6 +18,12 @@ const INVALID_BY_ITSELF: u64 = 1 << 29;
 /// The number of this processor in the header of an ELF file.
 pub(crate) const ELF_MACHINE: u16 = libc::EM_AARCH64;
 
+/// The types of the relocations by which the dynamic linker stores addresses of symbols: into data, into the table of addresses, and
+/// into the part of the table by which stubs jump.
+pub(crate) const ELF_ADDRESS: u64 = 257;
+pub(crate) const ELF_TABLE_ADDRESS: u64 = 1025;
+pub(crate) const ELF_JUMP_ADDRESS: u64 = 1026;
+
 /// The type of the relocation that stores a thread-local's distance from the thread pointer.
 pub(crate) const ELF_THREAD_DISTANCE: u64 = 1030;
 
@@ -152,8 +158,38 @@ pub(crate) fn words_of_clone<T>(child: T, threads: T) -> [T; 2] {
 /// The registers that a signal has found.
 pub(crate) fn registers(context: *const libc::ucontext_t) -> Registers {
     // SAFETY: the kernel passes a valid context to a handler installed with SA_SIGINFO.
-    let machine = unsafe { (*context).uc_mcontext };
-    Registers { pc: machine.pc, sp: machine.sp, is_write: false }
+    let machine = unsafe { &(*context).uc_mcontext };
+    let records = (&raw const *machine).cast::<u8>().wrapping_add(RECORDS_OFFSET);
+    // SAFETY: the kernel's records are the rest of that structure, which begins at a multiple of 16 bytes.
+    let records = unsafe { &*records.cast::<[u64; RECORDS_WORDS]>() };
+    Registers { pc: machine.pc, sp: machine.sp, is_write: is_store(records) }
+}
+
+/// Where the kernel's records are in the context of a machine, and how many words they have.
+const RECORDS_OFFSET: usize = 288;
+const RECORDS_WORDS: usize = 512;
+
+/// The record with the register `ESR_EL1`. Source: Linux, `asm/sigcontext.h`.
+const ESR_MAGIC: u64 = 0x4553_5201;
+
+/// True when that register says that a store of user code has faulted: the class of data aborts, and the bit `WnR`.
+fn is_store(records: &[u64]) -> bool {
+    const CLASS_SHIFT: u32 = 26;
+    const DATA_ABORT: u64 = 0x24;
+    const WRITE_NOT_READ: u64 = 1 << 6;
+    let mut rest = records;
+    while let [header, register, ..] = rest {
+        // A record begins with its number and its size in bytes, each of 32 bits. The last one has the number 0.
+        match header & u64::from(u32::MAX) {
+            0 => return false,
+            ESR_MAGIC => {
+                let class = register >> CLASS_SHIFT & 0x3f;
+                return class == DATA_ABORT && register & WRITE_NOT_READ != 0;
+            }
+            _ => rest = rest.get(((header >> 32) as usize / 8).max(1)..).unwrap_or_default(),
+        }
+    }
+    false
 }
 
 /// There are no older system calls, and no second set of them.
@@ -228,4 +264,21 @@ helpers! {
     __aarch64_ldset2_relax __aarch64_ldset2_acq __aarch64_ldset2_rel __aarch64_ldset2_acq_rel
     __aarch64_ldset4_relax __aarch64_ldset4_acq __aarch64_ldset4_rel __aarch64_ldset4_acq_rel
     __aarch64_ldset8_relax __aarch64_ldset8_acq __aarch64_ldset8_rel __aarch64_ldset8_acq_rel
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_store;
+
+    #[test]
+    fn the_record_of_a_fault_says_whether_it_was_a_store() {
+        let other = [0x10_4650_8001, 0, 0x20_4650_8002, 0, 0, 0];
+        let fault = |register: u64| [&other[..], &[0x10_4553_5201, register, 0, 0]].concat();
+        let [store, load, of_code] = [0x9200_004f, 0x9200_000f, 0x8200_004f];
+        assert_eq!([store, load, of_code].map(|one| is_store(&fault(one))), [true, false, false]);
+        // Nothing behind the last record counts, nor a record without its end.
+        assert!(!is_store(&[0, 0, 0x10_4553_5201, store]));
+        assert!(!is_store(&[0x10_4553_5201]));
+        assert!(!is_store(&[0x4650_8001, 0x4650_8001]));
+    }
 }

@@ -7,9 +7,9 @@
 pub(crate) mod native;
 
 pub(crate) use native::{
-    ELF_MACHINE, ELF_THREAD_DISTANCE, KEEPS_STATE, OLD_CALLS, OPEN, OTHER_CALLS, call_on_stack,
-    helpers, is_thread_pointer, publish_code, publishes_code, registers, segment, set_segment,
-    thread_pointer, words_of_clone,
+    ELF_ADDRESS, ELF_JUMP_ADDRESS, ELF_MACHINE, ELF_TABLE_ADDRESS, ELF_THREAD_DISTANCE,
+    KEEPS_STATE, OLD_CALLS, OPEN, OTHER_CALLS, call_on_stack, helpers, is_thread_pointer,
+    publish_code, publishes_code, registers, segment, set_segment, thread_pointer, words_of_clone,
 };
 
 /// The registers of a thread when a signal came.

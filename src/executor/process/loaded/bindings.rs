@@ -13,13 +13,10 @@ use crate::ExecutorAddr;
 use crate::call::contract::name_hashes::gnu_hash;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::processor::{ELF_ADDRESS, ELF_JUMP_ADDRESS, ELF_TABLE_ADDRESS};
 
 /// An entry of a relocation section: offset, type and symbol, addend.
 type Rela = [u64; 3];
-
-const R_X86_64_64: u64 = 1;
-const R_X86_64_GLOB_DAT: u64 = 6;
-const R_X86_64_JUMP_SLOT: u64 = 7;
 
 /// A word that is bound to a symbol.
 struct Word {
@@ -189,14 +186,14 @@ impl LoadedFile {
             .chain(relocations_at(plt_relocations, plt_relocation_bytes));
         all.filter_map(|[offset, info, addend]| {
             let addend = match info & 0xffff_ffff {
-                R_X86_64_64 => *addend,
+                ELF_ADDRESS => *addend,
                 // These may have an addend, which is not used.
-                R_X86_64_GLOB_DAT | R_X86_64_JUMP_SLOT => 0,
+                ELF_TABLE_ADDRESS | ELF_JUMP_ADDRESS => 0,
                 _ => return None,
             };
             let symbol = u32::try_from(info >> 32).ok().filter(|symbol| *symbol != 0)?;
             let slot = self.base.wrapping_add(*offset);
-            let is_jump = info & 0xffff_ffff == R_X86_64_JUMP_SLOT;
+            let is_jump = info & 0xffff_ffff == ELF_JUMP_ADDRESS;
             slot.is_multiple_of(8).then_some(Word { slot, symbol, addend, is_jump })
         })
     }
