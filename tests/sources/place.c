@@ -1,4 +1,5 @@
 // A program that shows where it runs: variables, thread-locals, handlers, initializers and finalizers.
+#include <sched.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -24,5 +25,5 @@ int64_t ask(int64_t number) { return thread_of_handler(number); }
 int64_t fail(int64_t number) { return refuses(number); }
 void tell_end(int64_t *where) { at_end = where; }
 void wait_for(const int64_t *word) {
-    while (!__atomic_load_n(word, __ATOMIC_ACQUIRE)) __builtin_ia32_pause();
+    while (!__atomic_load_n(word, __ATOMIC_ACQUIRE)) sched_yield();
 }

@@ -10,6 +10,7 @@ use crate::commands::native::{Program, assert_same, farcall_run, native, program
 use crate::testkit::corpus::{self, Build, LOW, PLAIN, gcc};
 use crate::testkit::launch;
 use crate::testkit::process::run_to_end;
+use crate::testkit::processor::installed;
 use crate::testkit::{programs, tools};
 
 /// A library with versions of its names.
@@ -30,10 +31,10 @@ fn a_preloaded_library_with_versions_comes_before_the_c_library() {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let object = corpus::object("as_native/preloads.c", PLAIN);
     let executable = corpus::executable(std::slice::from_ref(&object), &[], PLAIN);
-    let debug = Path::new("/lib/x86_64-linux-gnu/libc_malloc_debug.so.0");
+    let debug = installed("libc_malloc_debug.so.0");
     let mut preloads = vec![versioned_library(folder.path())];
     if debug.exists() {
-        preloads.push(debug.to_path_buf());
+        preloads.push(debug);
     } else {
         println!("libc_malloc_debug.so.0, not installed: 0 cases");
     }
@@ -141,9 +142,9 @@ fn an_allocator_from_an_archive_serves_the_libraries() {
     let sources = sources.map(corpus::source);
     let mimalloc = programs::mimalloc(&["-DMI_MALLOC_OVERRIDE", "-fPIC"]);
     let mut allocators = vec![mimalloc.files[1].clone()];
-    let jemalloc = Path::new("/usr/lib/x86_64-linux-gnu/libjemalloc.a");
+    let jemalloc = installed("libjemalloc.a");
     match jemalloc.exists() {
-        true => allocators.push(jemalloc.to_path_buf()),
+        true => allocators.push(jemalloc),
         false => tools::skip("libjemalloc.a", "not installed (libjemalloc-dev of Debian)"),
     }
     for allocator in allocators {
@@ -226,14 +227,14 @@ fn segments_contain_the_variables_of_the_program() {
 /// N3: objects that only static variables point to live on.
 #[test]
 fn a_collector_keeps_what_static_variables_point_to() {
-    let archive = Path::new("/usr/lib/x86_64-linux-gnu/libgc.a");
+    let archive = installed("libgc.a");
     if !archive.exists() || !Path::new("/usr/include/gc.h").exists() {
         return tools::skip("libgc.a", "not installed (libgc-dev of Debian)");
     }
     let object = corpus::object("as_native/collected.c", PLAIN);
     let shared = program(&["as_native/collected.c"], &["gc"]);
     same_as_native(&shared, &[PLAIN, gcc(&["-O0"])]);
-    let inputs = [object, archive.to_path_buf()];
+    let inputs = [object, archive];
     let executable = corpus::executable(&inputs, &[], PLAIN);
     let reference = run_to_end(native(&executable, &[]), b"");
     assert_eq!(reference.status, 0, "{reference}");

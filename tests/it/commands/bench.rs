@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::{Ended, Running, run_to_end, until, write_program};
+use crate::testkit::processor::returning;
 use crate::testkit::tools;
 
 /// A measurement of this length does not end before the tests lose their timeout.
@@ -355,8 +356,7 @@ fn fake_jitlink(version: &str, body: &str) -> tempfile::TempDir {
 #[test]
 fn the_row_of_llvm_says_which_it_is_and_what_it_does() {
     let object = tempfile::NamedTempFile::new().expect("a file");
-    // xor eax, eax; ret
-    let empty = TinyObject::new().function("main", &[0x31, 0xc0, 0xc3]).bytes();
+    let empty = TinyObject::new().function("main", &returning(0)).bytes();
     std::fs::write(object.path(), empty).expect("written");
     for (version, body, shown) in [
         ("31.0", "exit 0", "llvm     llvm-jitlink of LLVM 31.0, as LLVM 22 is not installed\n"),

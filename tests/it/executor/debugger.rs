@@ -23,11 +23,11 @@ use farcall::orc::MaterializationResponsibility;
 use farcall::{ExecutorAddr, Result};
 
 use crate::jit::objects::World;
-use crate::testkit::corpus::{self, Build, gcc};
+use crate::testkit::corpus::{self, BRANCH_TARGETS, Build, gcc};
 use crate::testkit::launch::FARCALL;
 use crate::testkit::tools;
 
-const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC", "-fcf-protection"]);
+const DEBUG: Build<'static> = gcc(&["-O1", "-g", "-fPIC", BRANCH_TARGETS]);
 
 /// No answer takes longer.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -130,7 +130,7 @@ impl Elf {
 fn objects_are_registered_with_their_sections_addresses() {
     let world = world();
     let base = world.next();
-    for (build, has_lines) in [(DEBUG, true), (gcc(&["-O1", "-fPIC", "-fcf-protection"]), false)] {
+    for (build, has_lines) in [(DEBUG, true), (gcc(&["-O1", "-fPIC", BRANCH_TARGETS]), false)] {
         let tracker = world.tracker();
         world.layer.add(&tracker, &profiled(build)).expect("added");
         let outer = world.dylib.lookup("outer").expect("found").address.get();

@@ -1,6 +1,7 @@
 //! The controller's view of the executor: memory by address, and the process.
 
 use crate::testkit::launch;
+use crate::testkit::processor::FEATURES;
 use farcall::controller::Process;
 use farcall::controller::memory::Segment;
 use farcall::sps::AllocGroup;
@@ -127,13 +128,11 @@ fn the_executor_says_what_it_is() {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").expect("Linux");
     let flags: Vec<_> = cpuinfo
         .lines()
-        .find_map(|line| line.strip_prefix("flags"))
-        .expect("flags of an x86-64 processor")
+        .find_map(|line| line.strip_prefix(FEATURES.0))
+        .expect("features of this processor")
         .split_whitespace()
         .collect();
-    for (ours, theirs) in
-        [("sse2", "sse2"), ("avx2", "avx2"), ("popcnt", "popcnt"), ("bmi", "bmi1")]
-    {
+    for (ours, theirs) in FEATURES.1 {
         let has = info.cpu_features.iter().any(|feature| feature == ours);
         assert_eq!(has, flags.contains(&theirs), "{ours} in {:?}", info.cpu_features);
     }

@@ -2,13 +2,14 @@
 
 use std::fs;
 
+use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
 use farcall::controller::Process;
 use farcall::controller::memory::{AllocAction, AllocActionPair, Segment};
 use farcall::link::ObjectFile;
 use farcall::sps::{AllocGroup, Lifetime};
 use farcall::{ErrorKind, ExecutorAddr, Prot};
-use farcall_bench::{TinyObject, tiny_code};
+use farcall_bench::tiny_code;
 
 const PAGE: u64 = 4096;
 
@@ -87,10 +88,10 @@ fn actions_get_their_arguments_and_temporaries_are_free() {
     let process = executor.process().expect("a process");
     let memory = process.native_memory();
     let slab = memory.reserve(8 * PAGE).expect("a slab");
-    // A wrapper function that adds its second word to the word at its first: `mov rax, [rdi]; mov rcx, [rdi + 8]; add [rax],
-    // rcx; xor eax, eax; xor edx, edx; ret`
-    let add = b"\x48\x8b\x07\x48\x8b\x4f\x08\x48\x01\x08\x31\xc0\x31\xd2\xc3";
-    let add = memory.initialize(&[segment(Prot::Code, slab, add)], &[]).expect("initialized");
+    let dylib = executor.library("actions");
+    let object = std::fs::read(corpus::object("actions.c", PLAIN)).expect("just compiled");
+    dylib.add_object(&ObjectFile::parse("actions.o", object).expect("an object")).expect("added");
+    let add = dylib.lookup("add").expect("defined");
     let sum = segment(Prot::Data, page(slab, 1), &[]);
     let sum = memory.initialize(&[sum], &[]).expect("initialized");
     let plus = |number: u64| AllocAction::new(add, &(sum, number));
@@ -108,11 +109,6 @@ fn actions_get_their_arguments_and_temporaries_are_free() {
     memory.deinitialize(&[base]).expect("deinitialized");
     assert_eq!(read(), 3121);
 
-    // A function that fails with its argument as the message: `sub rsp, 8; call strdup; add rsp, 8; xor edx, edx; ret`
-    let dylib = executor.library("fails");
-    let code = b"\x48\x83\xec\x08\xe8\0\0\0\0\x48\x83\xc4\x08\x31\xd2\xc3";
-    let object = TinyObject::new().function("fails", code).call_at(5, "strdup").bytes();
-    dylib.add_object(&ObjectFile::parse("fails.o", object).expect("an object")).expect("added");
     let fails = dylib.lookup("fails").expect("defined");
     let finalize = AllocAction::new(fails, &u64::from_le_bytes(*b"not now\0"));
     let failing = AllocActionPair { finalize, dealloc: plus(1 << 40) };

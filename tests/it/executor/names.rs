@@ -2,7 +2,7 @@
 
 use farcall::controller::{Executor, Library, Process};
 use farcall::link::ObjectFile;
-use farcall_bench::TinyObject;
+use farcall_bench::{TinyObject, tiny_code};
 
 use crate::testkit::corpus::{self, PLAIN};
 use crate::testkit::launch;
@@ -10,7 +10,7 @@ use crate::testkit::launch;
 /// A dylib with one function.
 fn with(executor: &Executor, name: &str) -> Library {
     let dylib = executor.library(name);
-    let object = TinyObject::new().function(name, &[0xc3]).bytes();
+    let object = TinyObject::new().function(name, tiny_code::SAME).bytes();
     dylib.add_object(&ObjectFile::parse(name, object).expect("an object")).expect("added");
     dylib.link().expect("linked");
     dylib

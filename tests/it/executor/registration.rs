@@ -5,7 +5,7 @@ use farcall::controller::memory::{AllocActionPair, Segment};
 use farcall::link::ObjectFile;
 use farcall::sps::AllocGroup;
 use farcall::{AddrRange, ExecutorAddr, Prot};
-use farcall_bench::TinyObject;
+use farcall_bench::{TinyObject, tiny_code};
 
 use crate::testkit::corpus::{self, gcc};
 use crate::testkit::launch;
@@ -45,9 +45,8 @@ fn libunwind_gets_whole_sections_where_it_throws() {
     let executor = launch::builder().env("LD_PRELOAD", library).start().expect("an executor");
     let process = executor.process().expect("a process");
     let dylib = executor.library("calls");
-    // jmp fake_libunwind_calls
-    let calls = TinyObject::new().function("calls", &[0xe9, 0, 0, 0, 0]);
-    let calls = calls.call_at(1, "fake_libunwind_calls").bytes();
+    let calls = TinyObject::new().function("calls", tiny_code::JUMP);
+    let calls = calls.call_at(tiny_code::JUMP_TARGET, "fake_libunwind_calls").bytes();
     dylib.add_object(&ObjectFile::parse("calls.o", calls).expect("an object")).expect("added");
     let calls = dylib.lookup("calls").expect("defined");
     let count = || {
@@ -100,7 +99,7 @@ fn debuggers_know_objects_until_their_memory_is_freed() {
     let process = launch::builder().start().expect("an executor").process().expect("an executor");
     let memory = process.native_memory();
     let slab = memory.reserve(2 * PAGE).expect("a slab");
-    let object = TinyObject::new().function("f", &[0xc3]).bytes();
+    let object = TinyObject::new().function("f", tiny_code::SAME).bytes();
     let known = [memory.debug_object(range(slab, object.len())).expect("offered")];
     for _ in 0..3 {
         let base = store(&process, slab, &object, &known).expect("initialized");

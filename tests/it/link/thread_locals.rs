@@ -14,6 +14,7 @@ use crate::testkit::corpus::{
 use crate::testkit::held::Held;
 use crate::testkit::launch::FARCALL;
 use crate::testkit::process::run_to_end;
+use crate::testkit::processor::{INITIAL_EXEC, LOCAL_EXEC};
 use crate::testkit::tools;
 
 /// The ways to reach thread-locals that compilers know, with the instructions for each.
@@ -149,9 +150,9 @@ fn objects_outside_of_the_reserve() {
 fn code_with_constant_offsets_is_told_how_to_compile() {
     let sources = ["tls_large_other.c", "tls_large.c"];
     for (flags, relocation) in [
-        (&["-O2"][..], "R_X86_64_TPOFF32"),
-        (&["-O2", "-fno-pic"], "R_X86_64_TPOFF32"),
-        (&["-O2", "-fPIC", "-ftls-model=initial-exec"], "R_X86_64_GOTTPOFF"),
+        (&["-O2"][..], LOCAL_EXEC),
+        (&["-O2", "-fno-pic"], LOCAL_EXEC),
+        (&["-O2", "-fPIC", "-ftls-model=initial-exec"], INITIAL_EXEC),
     ] {
         let objects = sources.map(|source| corpus::object(source, gcc(flags)));
         let ended = run_to_end(farcall_run(&objects, &[]), b"");
@@ -379,6 +380,6 @@ fn a_later_link_reaches_those_outside_of_the_reserve() {
     let dylib = session.dylib_of(&["tls_late.c", "tls_filler.c"], &["-O2", "-fPIC"]);
     let error =
         add(&dylib, &["tls_later.c"], &["-O2"]).expect_err("it wants an offset").to_string();
-    assert!(["`value`", "GOTTPOFF", "-fPIC"].iter().all(|part| error.contains(part)), "{error}");
+    assert!(["`value`", INITIAL_EXEC, "-fPIC"].iter().all(|part| error.contains(part)), "{error}");
     session.call(&workers, "stop", &[]);
 }

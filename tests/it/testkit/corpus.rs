@@ -94,6 +94,12 @@ pub(crate) const FAR_CALLS: &str = match Processor::HOST {
     _ => "-mcmodel=large",
 };
 
+/// Has gcc mark what branches may go to.
+pub(crate) const BRANCH_TARGETS: &str = match Processor::HOST {
+    Processor::Aarch64 => "-mbranch-protection=standard",
+    _ => "-fcf-protection",
+};
+
 /// The next larger model of code, or of thread-locals.
 pub(crate) const LARGER: &str = match Processor::HOST {
     Processor::Aarch64 => "-mtls-size=32",

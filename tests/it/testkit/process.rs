@@ -18,6 +18,9 @@ use nix::unistd::Pid;
 /// How long a program may take, loaded machines included, before the test fails.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// How an emulator's line begins that tells of a signal which ends the program.
+const EMULATOR: &[u8] = b"qemu: uncaught target signal ";
+
 /// The variable that marks every process of one run, so that orphans are found too.
 pub(crate) const MARK: &str = "CORPUS_RUN";
 
@@ -30,7 +33,7 @@ pub(crate) struct Ended {
     pub(crate) killed: bool,
     /// Everything it wrote to standard output.
     pub(crate) stdout: Vec<u8>,
-    /// Everything it wrote to standard error.
+    /// Everything it wrote to standard error, without the lines of an emulator.
     pub(crate) stderr: Vec<u8>,
 }
 
@@ -206,7 +209,7 @@ impl Running {
             killed: status.code().is_none(),
             status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
             stdout: std::mem::take(&mut self.stdout.lock().bytes),
-            stderr: std::mem::take(&mut self.stderr.lock().bytes),
+            stderr: without_emulator(&self.stderr.lock().bytes),
         }
     }
 
@@ -227,6 +230,12 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The lines that a program itself has written.
+fn without_emulator(written: &[u8]) -> Vec<u8> {
+    let lines = written.split_inclusive(|byte| *byte == b'\n');
+    lines.filter(|line| !line.starts_with(EMULATOR)).collect::<Vec<_>>().concat()
 }
 
 /// A process by number and start time: a number used again is not taken for the old process.

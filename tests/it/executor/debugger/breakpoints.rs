@@ -14,6 +14,7 @@ use super::say;
 use crate::testkit::corpus::{self, gcc};
 use crate::testkit::launch;
 use crate::testkit::process::{Running, until};
+use crate::testkit::processor::returning;
 
 /// Links `stepped.c` with these names for its functions, in a dylib of its own, and returns the outer one.
 fn stepped(executor: &Executor, inner: &str, outer: &str) -> (Library, ExecutorAddr) {
@@ -192,10 +193,10 @@ fn code_that_is_replaced_under_a_breakpoint_is_the_new_code() {
     let pid = process.pid();
     let mut places = Vec::new();
     for number in 1..=3_u8 {
-        // mov eax, number; ret
-        let sizes = PerProt { code: 6, ..PerProt::default() };
+        let code = returning(number);
+        let sizes = PerProt { code: code.len() as u64, ..PerProt::default() };
         let mut memory = process.allocate(sizes).expect("memory");
-        memory.write(Prot::Code, &[0xb8, number, 0, 0, 0, 0xc3]);
+        memory.write(Prot::Code, &code);
         let memory = memory.finalize();
         let function = process.function::<extern "C" fn() -> i32>(memory.address());
         assert_eq!(function.call(()).expect("a result"), i32::from(number));
