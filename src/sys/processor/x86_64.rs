@@ -10,8 +10,8 @@ use crate::addr::AddrRange;
 /// The number of this processor in the header of an ELF file.
 pub(crate) const ELF_MACHINE: u16 = libc::EM_X86_64;
 
-/// The types of the relocations by which the dynamic linker stores addresses of symbols: into data, into the table of addresses, and
-/// into the part of the table by which stubs jump.
+/// The types of the relocations by which the dynamic linker stores addresses of symbols. The first is for data, the second for the table
+/// of addresses, and the third for the words by which stubs jump.
 pub(crate) const ELF_ADDRESS: u64 = 1;
 pub(crate) const ELF_TABLE_ADDRESS: u64 = 6;
 pub(crate) const ELF_JUMP_ADDRESS: u64 = 7;

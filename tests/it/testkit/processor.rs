@@ -11,13 +11,13 @@ pub(crate) const TRAP: Signal = match Processor::HOST {
     _ => Signal::SIGILL,
 };
 
-/// What the names of relocations contain by which code has constant offsets of thread-locals in itself.
+/// A part of the names of relocations by which code itself has constant offsets of thread-locals.
 pub(crate) const LOCAL_EXEC: &str = match Processor::HOST {
     Processor::Aarch64 => "R_AARCH64_TLSLE_",
     _ => "R_X86_64_TPOFF32",
 };
 
-/// What their names contain where the offsets are in a table.
+/// The same where the offsets are in a table.
 pub(crate) const INITIAL_EXEC: &str = match Processor::HOST {
     Processor::Aarch64 => "R_AARCH64_TLSIE_",
     _ => "R_X86_64_GOTTPOFF",

@@ -1,4 +1,4 @@
-# The other half of assembly.s.
+# The other half of assembly_x86_64.s.
 
     .text
 init_letter:
@@ -91,5 +91,17 @@ choose: leaq chosen(%rip), %rax
     .globl asm_choice
     .type asm_choice, @gnu_indirect_function
     .set asm_choice, choose
+
+# Returns the thread-local, and counts it up.
+    .globl next_of_other
+    .type next_of_other, @function
+next_of_other:
+    movl $1, %eax
+    xaddl %eax, %fs:local_of_other@TPOFF
+    ret
+    .section .tdata.of_other, "awT", @progbits
+    .type local_of_other, @object
+    .balign 4
+local_of_other: .long 100
     .section .note.GNU-stack, "", @progbits
     .text

@@ -1,5 +1,5 @@
 # What a linker meets in assembly only, or in assembly for certain; the programs of the table have it in one object,
-# and assembly_other.s in another. For the assemblers of gcc, clang and rustc.
+# and assembly_other_x86_64.s in another. For the assemblers of gcc, clang and rustc.
 
     .text
 # Adds the letter %edi to the log of what ran at start.
@@ -88,12 +88,42 @@ target: .quad 11, 22, 33
 fields:
     .quad target + 8
     .quad target + 8 - .
-    .quad target@SIZE
+    .long target + 16 - .
+    .balign 8
+of_table:
     .quad target@GOTOFF
     .quad _GLOBAL_OFFSET_TABLE_ - .
-    .long target + 16 - .
+sizes:
+    .quad target@SIZE
     .long target@SIZE + 1
-    .long target@GOTPCREL
+slot: .long target@GOTPCREL
+
+# The other fields: returns in %eax a bit for each that is right.
+    .text
+    .globl reach_data
+    .type reach_data, @function
+reach_data:
+    xorl %eax, %eax
+    leaq target(%rip), %rdx
+    leaq of_table(%rip), %rcx
+    movq 8(%rcx), %rsi
+    leaq 8(%rcx, %rsi), %rsi
+    addq (%rcx), %rsi
+    cmpq %rdx, %rsi
+    jne 1f
+    orl $1, %eax
+1:  leaq slot(%rip), %rcx
+    movslq (%rcx), %rsi
+    cmpq %rdx, (%rcx, %rsi)
+    jne 1f
+    orl $2, %eax
+1:  cmpq $24, sizes(%rip)
+    jne 1f
+    orl $4, %eax
+1:  cmpl $25, sizes + 8(%rip)
+    jne 1f
+    orl $8, %eax
+1:  ret
 
 # Reaches a function and `target` in every way of code: returns in %eax a bit for each way that is right.
     .text

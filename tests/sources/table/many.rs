@@ -1,4 +1,7 @@
-//! The sections of many.s, by the assembler of rustc.
+//! The sections of assembly, by the assembler of rustc.
 #![no_std]
 
-core::arch::global_asm!(include_str!("many.s"), options(att_syntax));
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(include_str!("many_x86_64.s"), options(att_syntax));
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(include_str!("many_aarch64.s"));

@@ -3,20 +3,10 @@
 
 use core::ffi::{c_int, c_void};
 
-core::arch::global_asm!(include_str!("assembly_other.s"), options(att_syntax));
-core::arch::global_asm!(
-    ".pushsection .tdata.of_other, \"awT\", @progbits",
-    ".balign 4",
-    ".type local_of_other, @object",
-    "local_of_other: .long 100",
-    ".popsection",
-    ".globl next_of_other",
-    ".type next_of_other, @function",
-    "next_of_other: movl $1, %eax",
-    "xaddl %eax, %fs:local_of_other@tpoff",
-    "ret",
-    options(att_syntax),
-);
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(include_str!("assembly_other_x86_64.s"), options(att_syntax));
+#[cfg(target_arch = "aarch64")]
+core::arch::global_asm!(include_str!("assembly_other_aarch64.s"));
 
 unsafe extern "C" {
     static __dso_handle: u8;

@@ -191,7 +191,7 @@ int choice_of_other(int x);
 static int (*const volatile choices[])(int) = {own_choice, choice_of_other};
 static void feature_ifunc(void) {
     printf("%d %d\n", choices[0](3), choices[1](4));
-#ifndef __code_model_large__
+#if !defined __code_model_large__ && !defined __AARCH64_CMODEL_LARGE__
     printf("%d %d %d %d\n", own_choice(1), choice_of_other(2), call_choice(3), choices[1] == choice_of_other);
 #endif
 }

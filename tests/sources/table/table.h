@@ -16,13 +16,13 @@
 C_NAMES
 FEATURES_OF_BOTH(DECLARE_FEATURE)
 
-/* Of assembly.s and assembly_other.s. */
+/* Of assembly. */
 void note_letter(int letter);
 void end_letter(int letter);
 extern int watch_end;
 extern char letters[64];
 int marked(int x);
-int reach_all(void), reach_table(void);
+int reach_data(void), reach_all(void), reach_table(void);
 int call_weak_both(void), call_kept(void), call_kept_of_other(void), call_choice(int x), call_many(void);
 void change_commons(void);
 void call_with_cfi(void (*function)(void)), call_without_cfi(void (*function)(void));

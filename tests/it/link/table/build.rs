@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::features::{NO_PLT, NO_TENTATIVE, OWN_SECTIONS};
+use farcall::link::Processor;
+
+use super::features::{NO_BRANCH_PROTECTION, NO_PLT, NO_TENTATIVE, OUTLINED, OWN_SECTIONS};
 use crate::testkit::corpus::{self, UNWIND, clang, gcc};
 
 /// A part of the table.
@@ -31,16 +33,28 @@ const fn compiler(name: &'static str, command: &'static str, language: Language)
 }
 
 /// All parts of the table.
-pub(super) static COMPILERS: [Compiler; 6] = [
-    compiler("gcc", "cc", C),
-    compiler("g++", "c++", Cxx),
-    compiler("clang", "clang", C),
-    compiler("clang++", "clang++", Cxx),
-    compiler("rustc std", "rustc", RustStd),
-    compiler("rustc no_std", "rustc", RustNoStd),
-];
+pub(super) const COMPILERS: &[Compiler] = match Processor::HOST {
+    Processor::Aarch64 => &[GCC, GXX, CLANG, RUSTC_STD],
+    _ => &[GCC, GXX, CLANG, CLANGXX, RUSTC_STD, RUSTC_NO_STD],
+};
+
+const GCC: Compiler = compiler("gcc", "cc", C);
+const GXX: Compiler = compiler("g++", "c++", Cxx);
+const CLANG: Compiler = compiler("clang", "clang", C);
+const CLANGXX: Compiler = compiler("clang++", "clang++", Cxx);
+const RUSTC_STD: Compiler = compiler("rustc std", "rustc", RustStd);
+const RUSTC_NO_STD: Compiler = compiler("rustc no_std", "rustc", RustNoStd);
 
 impl Compiler {
+    /// True for a compiler without which the test fails.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.is_clang()
+    }
+
+    fn is_clang(&self) -> bool {
+        self.command.starts_with("clang")
+    }
+
     pub(super) fn is_here(&self) -> bool {
         let version = Command::new(self.command).arg("--version").output();
         version.is_ok_and(|output| output.status.success())
@@ -55,7 +69,12 @@ impl Compiler {
 type Flags = (&'static [&'static str], Result<&'static [&'static str], &'static str>);
 
 /// All columns.
-pub(super) const FLAGS: [Flags; 13] = [
+pub(super) const FLAGS: &[Flags] = match Processor::HOST {
+    Processor::Aarch64 => &FLAGS_OF_AARCH64,
+    _ => &FLAGS_OF_X86_64,
+};
+
+const FLAGS_OF_X86_64: [Flags; 13] = [
     (&["-O2"], Ok(&["-Copt-level=2"])),
     (&["-O2", "-ffunction-sections", "-fdata-sections"], Err(OWN_SECTIONS)),
     (&["-O2", "-fPIC"], Ok(&["-Copt-level=2", "-Crelocation-model=pic"])),
@@ -70,6 +89,36 @@ pub(super) const FLAGS: [Flags; 13] = [
     (&["-Og", "-g"], Ok(&["-Copt-level=1", "-g"])),
     (&["-O2", "-g", COMPRESS], Ok(&["-Copt-level=2", "-g", COMPRESS])),
 ];
+
+/// The large model is for code that is not independent of its position.
+const FLAGS_OF_AARCH64: [Flags; 9] = [
+    (&["-O2"], Ok(&["-Copt-level=2"])),
+    (&["-O2", "-ffunction-sections", "-fdata-sections"], Err(OWN_SECTIONS)),
+    (&["-O2", "-fPIC"], Ok(&["-Copt-level=2", "-Crelocation-model=pic"])),
+    (&["-O2", "-fno-pic"], Ok(&["-Copt-level=2", "-Crelocation-model=static"])),
+    (&LARGE_OF_AARCH64, Ok(&["-Copt-level=2", "-Crelocation-model=static", "-Ccode-model=large"])),
+    (&["-O0"], Ok(&["-Copt-level=0"])),
+    (&["-O2", "-g"], Ok(&["-Copt-level=2", "-g"])),
+    (&["-O2", "-moutline-atomics"], Err(OUTLINED)),
+    (&["-O2", "-mbranch-protection=standard"], Err(NO_BRANCH_PROTECTION)),
+];
+
+const LARGE_OF_AARCH64: [&str; 3] = ["-O2", "-fno-pic", "-mcmodel=large"];
+
+/// The same flags for clang. In its large model, code reaches thread-locals in one way only.
+fn of_clang(flags: &'static [&'static str]) -> &'static [&'static str] {
+    if flags == LARGE_OF_AARCH64 {
+        &["-O2", "-fno-pic", "-mcmodel=large", "-ftls-model=local-exec"]
+    } else {
+        flags
+    }
+}
+
+/// The end of the names of sources that are for this processor.
+const PROCESSOR: &str = match Processor::HOST {
+    Processor::Aarch64 => "aarch64",
+    _ => "x86_64",
+};
 
 /// Compresses debug sections. Objects of rustc go through `objcopy` for it.
 const COMPRESS: &str = "-gz=zlib";
@@ -95,10 +144,11 @@ impl Build {
     /// All of a compiler, in the order of the columns.
     pub(super) fn all(compiler: &'static Compiler) -> Vec<Build> {
         let build = |(c, rust): Flags| {
+            let c = if compiler.is_clang() { of_clang(c) } else { c };
             let flags = if compiler.is_rust() { rust } else { Ok(c) };
             Build { compiler, flags, flags_of_c: c }
         };
-        FLAGS.map(build).into()
+        FLAGS.iter().copied().map(build).collect()
     }
 
     /// Why there is no such build.
@@ -155,7 +205,7 @@ impl Build {
     }
 
     fn build<'a>(&self, flags: &'a [&'a str]) -> corpus::Build<'a> {
-        if self.compiler.name.starts_with("clang") { clang(flags) } else { gcc(flags) }
+        if self.compiler.is_clang() { clang(flags) } else { gcc(flags) }
     }
 
     /// The objects of a program in C or C++: its own, those in the words of both, and assembly.
@@ -173,7 +223,7 @@ impl Build {
         [
             objects(&own, &own_flags),
             objects(&["pieces.c", "frames.c", "models.c"], &both_flags),
-            objects(&["assembly.s", "assembly_other.s"], flags),
+            objects(&[&assembly("assembly"), &assembly("assembly_other")], flags),
         ]
         .concat()
     }
@@ -208,7 +258,7 @@ impl Build {
     }
 
     fn many_sections(&self) -> PathBuf {
-        let name = if self.compiler.is_rust() { "many.rs" } else { "many.s" };
+        let name = if self.compiler.is_rust() { "many.rs" } else { &assembly("many") };
         corpus::compile(&source(name), self.build(&[]))
     }
 
@@ -217,6 +267,11 @@ impl Build {
         let is_wanted = self.flags.is_ok_and(|flags| flags.contains(&COMPRESS));
         if is_wanted { corpus::compressed(&file) } else { file }
     }
+}
+
+/// The name of a source in assembly.
+fn assembly(name: &str) -> String {
+    format!("{name}_{PROCESSOR}.s")
 }
 
 fn source(name: &str) -> PathBuf {

@@ -55,12 +55,28 @@ pub(super) const FEATURES: [Feature; 29] = [
     feature("numbers", "variable arguments, floating point"),
 ];
 
-/// The notes below the table, for the cells that name one of them.
-pub(super) const NOTES: [&str; 3] = [
-    "rustc gives every function and every variable a section of its own, always: the column before.",
-    "rustc calls through the table of addresses and not through stubs, always: the column of `pic`.",
-    "Rust has no tentative definitions. The common symbols of assembly are in their row, in every column.",
+/// The notes below the table, each for the cells that name it.
+pub(super) const NOTES: [(&str, &str); 5] = [
+    (
+        OWN_SECTIONS,
+        "rustc gives every function and every variable a section of its own, always: the column before.",
+    ),
+    (
+        NO_PLT,
+        "rustc calls through the table of addresses and not through stubs, always: the column of `pic`.",
+    ),
+    (
+        NO_TENTATIVE,
+        "Rust has no tentative definitions. The common symbols of assembly are in their row, in every column.",
+    ),
+    (
+        OUTLINED,
+        "rustc has functions for the operations of atomic variables, always: the first column.",
+    ),
+    (NO_BRANCH_PROTECTION, "rustc has such a flag in its nightly releases only."),
 ];
 pub(super) const OWN_SECTIONS: &str = "(1)";
 pub(super) const NO_PLT: &str = "(2)";
 pub(super) const NO_TENTATIVE: &str = "(3)";
+pub(super) const OUTLINED: &str = "(4)";
+pub(super) const NO_BRANCH_PROTECTION: &str = "(5)";

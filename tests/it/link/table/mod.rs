@@ -1,6 +1,7 @@
-//! The table of `tests/README.md`: every compiler with every kind of flags, and each feature of the linker in a cell.
+//! The tables of `tests/README.md`: every compiler with every kind of flags, and each feature of the linker in a cell.
 //!
-//! The programs are in `tests/sources/table`; their first argument names the feature.
+//! Each processor has a table, which the tests fill that are built for it. The programs are in `tests/sources/table`; their first
+//! argument names the feature.
 //!
 //! Invariant: a cell says `=` only when the native program of the very same objects did its part, and `farcall run`
 //! wrote and returned the same.
@@ -15,6 +16,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use farcall::link::Processor;
+
 use build::{Build, COMPILERS, Compiler, FLAGS, Program};
 use features::{FEATURES, Feature, NOTES};
 
@@ -24,8 +27,8 @@ use crate::testkit::tools;
 
 /// Names the variable that makes the test write the table into the README in place of comparing it.
 const REWRITE: &str = "TABLE_REWRITE";
-/// The marks around the table in the README.
-const MARKS: [&str; 2] = ["<!-- table -->\n", "<!-- end of table -->\n"];
+/// The mark behind each table in the README; the one before it names the processor.
+const END: &str = "<!-- end of table -->\n";
 /// The least status of a feature's `main`; a signal makes a larger one of it.
 const STATUS_LEAST: i32 = 40;
 const STATUS_END: i32 = 125;
@@ -39,13 +42,13 @@ const SAME: &str = "=";
 fn every_feature_under_every_compiler_and_flag() {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/README.md");
     let text = fs::read_to_string(&readme).expect("the README");
-    let (before, rest) = text.split_once(MARKS[0]).expect("the table's mark");
-    let (kept, after) = rest.split_once(MARKS[1]).expect("the end's mark");
+    let start = format!("<!-- table for {} -->\n", Processor::HOST);
+    let (before, rest) = text.split_once(&start).expect("the table's mark");
+    let (kept, after) = rest.split_once(END).expect("the end's mark");
 
     let (possible, absent): (Vec<_>, Vec<_>) = COMPILERS.iter().partition(|one| one.is_here());
-    for needed in ["gcc", "g++", "rustc std", "rustc no_std"] {
-        assert!(possible.iter().any(|one| one.name == needed), "{needed} is needed");
-    }
+    let needed: Vec<_> = absent.iter().filter(|one| one.is_needed()).collect();
+    assert!(needed.is_empty(), "needed: {needed:?}");
     let (builds, columns, complaints) = fill(&possible);
     let parts = builds.chunks(FLAGS.len()).zip(columns.chunks(FLAGS.len()));
     let parts: Vec<String> = parts.map(|(builds, columns)| part(builds, columns)).collect();
@@ -68,10 +71,10 @@ fn every_feature_under_every_compiler_and_flag() {
     if std::env::var_os(REWRITE).is_some() {
         assert!(absent.is_empty(), "a table without holes needs every compiler");
         let mut table = parts.concat();
-        for (number, note) in (1..).zip(NOTES) {
-            writeln!(table, "- ({number}) {note}").expect("a string takes everything");
+        for (number, note) in NOTES.iter().filter(|(number, _)| cells.contains(number)) {
+            writeln!(table, "- {number} {note}").expect("a string takes everything");
         }
-        fs::write(&readme, [before, MARKS[0], &table, MARKS[1], after].concat()).expect("written");
+        fs::write(&readme, [before, &start, &table, END, after].concat()).expect("written");
         return;
     }
     for part in &parts {
