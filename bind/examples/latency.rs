@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     queries(&sqlite)
 }
 
-/// Inflates blocks of 64 KiB.
+/// Inflates blocks of 64 KiB of text.
 fn blocks(zlib: &Zlib) -> Result<(), Box<dyn std::error::Error>> {
     type Uncompress = unsafe extern "C" fn(*mut u8, *mut u64, *const u8, u64) -> c_int;
     let uncompress: Uncompress = function(c"libz.so.1", c"uncompress")?;
@@ -94,10 +94,10 @@ fn pictures(png: &Png) -> Result<(), Box<dyn std::error::Error>> {
     let finish: Finish = function(library, c"png_image_finish_read")?;
     let pixels = gradient();
     let image = png_image {
-        version: PNG_IMAGE_VERSION as u32,
+        version: PNG_IMAGE_VERSION.cast_unsigned(),
         width: SIDE,
         height: SIDE,
-        format: PNG_FORMAT_RGBA as u32,
+        format: PNG_FORMAT_RGBA,
         ..png_image::default()
     };
     let bytes = |image: &png_image| {
@@ -125,46 +125,37 @@ fn pictures(png: &Png) -> Result<(), Box<dyn std::error::Error>> {
     let figures = in_turns(
         4,
         || {
-            let mut head =
-                bytes(&png_image { version: PNG_IMAGE_VERSION as u32, ..png_image::default() });
+            let mut head = bytes(&png_image {
+                version: PNG_IMAGE_VERSION.cast_unsigned(),
+                ..png_image::default()
+            });
+            let (image, bytes) = (head.as_mut_ptr(), file.len() as u64);
             // SAFETY: the file has that length, and lives until the picture is finished.
-            assert_ne!(
-                unsafe { begin(head.as_mut_ptr(), file.as_ptr().cast(), file.len() as u64) },
-                0
-            );
+            let status = unsafe { begin(image, file.as_ptr().cast(), bytes) };
+            assert_ne!(status, 0);
             let read: png_image = farcall::bind::Structure::read(&head);
             farcall::bind::Structure::write(
-                &png_image { format: PNG_FORMAT_RGBA as u32, ..read },
+                &png_image { format: PNG_FORMAT_RGBA, ..read },
                 &mut head,
             );
+            let (image, none) = (head.as_mut_ptr(), std::ptr::null_mut());
             // SAFETY: the buffer has four bytes for each pixel.
-            assert_ne!(
-                unsafe {
-                    finish(
-                        head.as_mut_ptr(),
-                        std::ptr::null(),
-                        here.as_mut_ptr().cast(),
-                        0,
-                        std::ptr::null_mut(),
-                    )
-                },
-                0
-            );
+            let status = unsafe { finish(image, none, here.as_mut_ptr().cast(), 0, none) };
+            assert_ne!(status, 0);
             Ok(())
         },
         || {
             let sandbox = png.sandbox();
             let memory = sandbox.memory_of(&file)?;
-            let image: Handle<png_image> = sandbox
-                .place(&png_image { version: PNG_IMAGE_VERSION as u32, ..png_image::default() })?;
+            let image: Handle<png_image> = sandbox.place(&png_image {
+                version: PNG_IMAGE_VERSION.cast_unsigned(),
+                ..png_image::default()
+            })?;
             assert_ne!(
                 png.png_image_begin_read_from_memory(&image, memory.address(), file.len() as u64)?,
                 0
             );
-            sandbox.set(
-                &image,
-                &png_image { format: PNG_FORMAT_RGBA as u32, ..sandbox.get(&image)? },
-            )?;
+            sandbox.set(&image, &png_image { format: PNG_FORMAT_RGBA, ..sandbox.get(&image)? })?;
             let decoded = sandbox.memory(there.len())?;
             assert_ne!(
                 png.png_image_finish_read(&image, None, decoded.address(), 0, ExecutorAddr::NULL)?,
@@ -199,11 +190,10 @@ fn queries(sqlite: &Sqlite3) -> Result<(), Box<dyn std::error::Error>> {
     let mut database = std::ptr::null_mut();
     // SAFETY: the name is a string, and the library stores its object there.
     assert_eq!(unsafe { open(c":memory:".as_ptr(), &raw mut database) }, 0);
+    let none = std::ptr::null_mut();
     // SAFETY: the database was just opened.
-    assert_eq!(
-        unsafe { exec(database, fill.as_ptr(), None, std::ptr::null_mut(), std::ptr::null_mut()) },
-        0
-    );
+    let status = unsafe { exec(database, fill.as_ptr(), None, none, none.cast()) };
+    assert_eq!(status, 0);
     let (mut there, mut error) = (Handle::null(), None);
     sqlite.sqlite3_open(c":memory:", &mut there)?;
     assert_eq!(sqlite.sqlite3_exec(&there, &*fill, None, &mut error)?, 0);
@@ -254,7 +244,9 @@ unsafe extern "C" fn count(
 ) -> c_int {
     for at in 0..usize::try_from(columns).unwrap_or(0) {
         // SAFETY: a row has that many values.
-        let value = unsafe { *values.add(at) };
+        let place = unsafe { values.add(at) };
+        // SAFETY: the library has stored a pointer there.
+        let value = unsafe { *place };
         // SAFETY: each value is a string here.
         let text = unsafe { CStr::from_ptr(value) };
         // SAFETY: the caller has passed the address of its number, which nothing else uses meanwhile.
@@ -327,19 +319,11 @@ fn nanoseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e9
 }
 
-/// Text of common words.
+/// A block of a text that each Debian has, or of this program where it is missing.
 fn words(bytes: usize) -> Vec<u8> {
-    const WORDS: [&str; 8] =
-        ["the ", "library ", "runs ", "in ", "another ", "process, ", "confined ", "and warm; "];
-    let mut random = 1_u64;
-    let mut text = Vec::new();
-    while text.len() < bytes {
-        random =
-            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        text.extend_from_slice(WORDS[(random >> 61) as usize].as_bytes());
-    }
-    text.truncate(bytes);
-    text
+    let text = std::fs::read("/usr/share/common-licenses/GPL-3")
+        .unwrap_or_else(|_| include_bytes!("latency.rs").to_vec());
+    text.into_iter().cycle().take(bytes).collect()
 }
 
 /// A picture whose colors change slowly, with some noise.

@@ -5,8 +5,11 @@
 mod png;
 
 use farcall::ExecutorAddr;
-use farcall::bind::{Handle, Options};
+use farcall::bind::{Handle, Options, Untrusted};
 use png::{PNG_FORMAT_RGBA, PNG_IMAGE_VERSION, Png, png_image};
+
+/// The most pixels in a row, and rows.
+const SIDE_MAX: u32 = 1 << 13;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::fs::read(std::env::args().nth(1).ok_or("usage: png FILE")?)?;
@@ -17,18 +20,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// The width, the height and four bytes for each pixel.
-fn decode(png: &Png, file: &[u8]) -> farcall::Result<(u32, u32, Vec<u8>)> {
-    let memory = png.sandbox().memory_of(file)?;
-    let image: Handle<png_image> = png
-        .sandbox()
-        .place(&png_image { version: PNG_IMAGE_VERSION as u32, ..png_image::default() })?;
-    png.png_image_begin_read_from_memory(&image, memory.address(), file.len() as u64)?;
-    let size = png_image { format: PNG_FORMAT_RGBA as u32, ..png.sandbox().get(&image)? };
-    png.sandbox().set(&image, &size)?;
-    let mut pixels =
-        vec![0; size.width.min(1 << 14) as usize * size.height.min(1 << 14) as usize * 4];
-    let decoded = png.sandbox().memory(pixels.len())?;
-    png.png_image_finish_read(&image, None, decoded.address(), 0, ExecutorAddr::NULL)?;
+fn decode(png: &Png, file: &[u8]) -> Result<(u32, u32, Vec<u8>), Box<dyn std::error::Error>> {
+    let sandbox = png.sandbox();
+    let memory = sandbox.memory_of(file)?;
+    let empty = png_image { version: PNG_IMAGE_VERSION.cast_unsigned(), ..png_image::default() };
+    let image: Handle<png_image> = sandbox.place(&empty)?;
+    if png.png_image_begin_read_from_memory(&image, memory.address(), file.len() as u64)? == 0 {
+        return Err("no picture".into());
+    }
+    let head = sandbox.get(&image)?;
+    let side = |side: u32| Untrusted::new(side).at_most(SIDE_MAX);
+    let (width, height) = (side(head.width)?, side(head.height)?);
+    sandbox.set(&image, &png_image { format: PNG_FORMAT_RGBA, ..head })?;
+    let mut pixels = vec![0; width as usize * height as usize * 4];
+    let decoded = sandbox.memory(pixels.len())?;
+    if png.png_image_finish_read(&image, None, decoded.address(), 0, ExecutorAddr::NULL)? == 0 {
+        return Err("a damaged picture".into());
+    }
     decoded.read(0, &mut pixels)?;
-    Ok((size.width, size.height, pixels))
+    Ok((width, height, pixels))
 }

@@ -1,17 +1,18 @@
 //! The roles of parameters, by hints, else by what headers usually mean. Each guess is told.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use crate::Error;
-use crate::header::{Function, Header, Number, Parameter, Prototype, Record, Type};
+use crate::header::{Function, Header, Number, Parameter, Prototype, Type};
 use crate::hints::{FunctionHints, Hints, ParameterHint, RoleHint, StructureHint};
 use crate::plan::{
     Callback, CallbackRole, Element, Outcome, Plan, PlannedFunction, PlannedParameter, Role,
 };
+use crate::records;
 
 /// The most parameters of a call.
 const PARAMETERS_MAX: usize = 16;
-/// Names of lengths, behind the name of what they count if they have it.
+/// Names of lengths. The name of what they count may be in front.
 const LENGTHS: [&str; 24] = [
     "len", "length", "size", "sz", "count", "cnt", "n", "nb", "nbyte", "nbytes", "bytes", "num",
     "nmemb", "nitems", "nelem", "nelems", "cap", "capacity", "buflen", "bufsize", "datalen",
@@ -34,10 +35,10 @@ pub(crate) fn plan(header: &Header, hints: &Hints) -> Result<Plan, Error> {
             Err(reason) => plan.left_out.push((function.name.clone(), reason)),
         }
     }
-    let names = names_of_records(&plan);
+    let names = records::named(&plan);
     plan.opaque =
         names.iter().filter(|name| !guessing.complete.contains(name.as_str())).cloned().collect();
-    plan.records = reachable(&header.records, names);
+    plan.records = records::reachable(&header.records, names);
     plan.constants =
         header.constants.iter().filter(|one| hints.wants(&one.name)).cloned().collect();
     Ok(plan)
@@ -125,57 +126,6 @@ impl<'a> Guessing<'a> {
             parameters: parameters.collect(),
             result,
         }))
-    }
-}
-
-/// The structures that the roles of a plan name.
-fn names_of_records(plan: &Plan) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for function in &plan.functions {
-        for parameter in &function.parameters {
-            match &parameter.role {
-                Role::Handle(name) | Role::OutHandle(name) | Role::InputStructure(name) => {
-                    _ = names.insert(name.clone())
-                }
-                Role::Input(Element::Record(name)) | Role::InOut(Element::Record(name)) => {
-                    _ = names.insert(name.clone())
-                }
-                Role::Output { element: Element::Record(name), .. } => {
-                    _ = names.insert(name.clone())
-                }
-                Role::Callback(callback, _) => {
-                    names.extend(callback.parameters.iter().filter_map(|one| match one {
-                        CallbackRole::Handle(name) => Some(name.clone()),
-                        _ => None,
-                    }))
-                }
-                _ => {}
-            }
-        }
-        if let Outcome::Handle(name) = &function.result {
-            names.insert(name.clone());
-        }
-    }
-    names
-}
-
-/// The complete structures of these names, and those that lie in them.
-fn reachable(records: &[Record], mut names: BTreeSet<String>) -> Vec<Record> {
-    // A structure comes behind those that lie in it.
-    for record in records.iter().rev().filter(|record| record.fields.is_some()) {
-        if names.contains(&record.name) {
-            names.extend(record.fields.iter().flatten().filter_map(|field| inner(&field.kind)));
-        }
-    }
-    records.iter().filter(|record| names.contains(&record.name)).cloned().collect()
-}
-
-/// The structure of a field, or of its elements.
-fn inner(kind: &Type) -> Option<String> {
-    match kind {
-        Type::Record(name) => Some(name.clone()),
-        Type::Array(element, _) => inner(element),
-        _ => None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a header declares, by types of C, without a word about its use.
+//! The declarations of a header, by types of C, without a word about their use.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What a header does not say: lengths, owners and lives, from a file in TOML.
+//! Hints from a file in TOML: the lengths, owners and lives that a header does not say.
 
 use std::collections::BTreeMap;
 

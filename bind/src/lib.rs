@@ -18,11 +18,12 @@
 //! | module | content |
 //! |---|---|
 //! | `library` | the library's file and its names |
-//! | `reader`, `types`, `constants` | the header, read by libclang |
-//! | `header` | what it declares |
-//! | `hints` | what it does not say |
-//! | `guess` | the roles of parameters |
+//! | `header` | the declarations of a header |
+//! | `types`, `constants`, `reader` | the header, read by libclang |
+//! | `hints` | hints about lengths, owners and lives |
 //! | `plan` | the binding without a language |
+//! | `records` | its structures |
+//! | `guess` | the roles of parameters |
 //! | `rust` | the binding in Rust |
 
 mod constants;
@@ -33,6 +34,7 @@ mod hints;
 mod library;
 mod plan;
 mod reader;
+mod records;
 mod rust;
 mod types;
 
@@ -80,7 +82,7 @@ impl Binding {
         Ok(Self { name: name.into(), plan, libraries })
     }
 
-    /// What was guessed, a line each, with the place in the header.
+    /// The guesses, a line each, with the place in the header.
     #[must_use]
     pub fn guesses(&self) -> &[String] {
         &self.plan.guesses

@@ -52,7 +52,7 @@ impl Library {
     pub fn find(name: &str, folders: &[PathBuf]) -> Result<Self, Error> {
         let path = Path::new(name);
         if name.contains('/') || name.ends_with(".a") || name.contains(".so") {
-            return Self::at(path, folders);
+            return Self::at(path);
         }
         let system = FOLDERS.iter().map(PathBuf::from);
         let all: Vec<_> = folders.iter().cloned().chain(system).collect();
@@ -60,7 +60,7 @@ impl Library {
             for file in [format!("lib{name}.so"), format!("lib{name}.a")] {
                 let path = folder.join(&file);
                 if path.exists() {
-                    return Self::at(&path, folders);
+                    return Self::at(&path);
                 }
             }
         }
@@ -68,14 +68,14 @@ impl Library {
         let versions =
             all.iter().filter_map(|folder| version_of(folder, &format!("lib{name}.so.")));
         match versions.min() {
-            Some(path) => Self::at(&path, folders),
+            Some(path) => Self::at(&path),
             None => Err(Error::new(format!(
                 "there is no lib{name}.so and no lib{name}.a: install it, or name its folder by -L"
             ))),
         }
     }
 
-    fn at(path: &Path, folders: &[PathBuf]) -> Result<Self, Error> {
+    fn at(path: &Path) -> Result<Self, Error> {
         let bytes = read(path)?;
         if bytes.starts_with(b"!<arch>\n") {
             let path = path.canonicalize().map_err(|error| failed(path, error))?;
@@ -90,7 +90,7 @@ impl Library {
             let target = target
                 .filter(|target| Path::new(target) != path)
                 .ok_or_else(|| failed(path, "neither a library nor a script that names one"))?;
-            return Self::at(Path::new(target), folders);
+            return Self::at(Path::new(target));
         }
         let name = shared_name(&bytes).ok_or_else(|| failed(path, "no shared library"))?;
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();

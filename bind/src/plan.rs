@@ -15,7 +15,7 @@ pub(crate) struct Plan {
     pub(crate) constants: Vec<Constant>,
     /// Functions that are not bound, with the reason.
     pub(crate) left_out: Vec<(String, String)>,
-    /// What was guessed, one line each.
+    /// The guesses, a line each.
     pub(crate) guesses: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Role {
     Input(Element),
     /// A slice that the library writes. `length` is the parameter with the number of elements that it has written, if it says so.
     Output {
-        /// What it has.
+        /// Its elements.
         element: Element,
         /// The number of the parameter.
         length: Option<usize>,

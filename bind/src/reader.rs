@@ -151,7 +151,7 @@ fn unique(constants: Vec<Constant>) -> Vec<Constant> {
     constants.into_iter().filter(|constant| known.insert(constant.name.clone())).collect()
 }
 
-/// What has been read.
+/// The declarations that were read.
 struct Reading<'a> {
     path: &'a Path,
     symbols: Option<&'a BTreeSet<String>>,
@@ -294,9 +294,4 @@ fn declarator(kind: &str, name: &str) -> String {
         None if kind.ends_with('*') => format!("{kind}{name}"),
         None => format!("{kind} {name}").trim_end().to_owned(),
     }
-}
-
-/// The kind of a pointer's target tells functions apart from data.
-pub(crate) fn is_function(kind: TypeKind) -> bool {
-    matches!(kind, TypeKind::FunctionPrototype | TypeKind::FunctionNoPrototype)
 }

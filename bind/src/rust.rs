@@ -28,7 +28,8 @@ pub(crate) fn write(
     check_names(name, plan)?;
     let library = identifier(name);
     let about = format!(
-        " `{name}` runs the library's functions in a process of their own. Written by `{command}`: change the header or the hints, and not this file."
+        " `{name}` runs the library's functions in a process of their own. Written by `{command}`: change the \
+         header or the hints, and not this file."
     );
     let left_out =
         plan.left_out.iter().map(|(name, reason)| format!(" `{name}` is left out: {reason}."));

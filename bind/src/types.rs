@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use clang::{Entity, EntityKind, Type as ClangType, TypeKind};
 
 use crate::header::{Field, Number, Parameter, Prototype, Record, Type};
-use crate::reader::is_function;
 
 /// How deep types may lie in each other.
 const DEPTH_MAX: usize = 24;
@@ -179,4 +178,9 @@ pub(crate) fn number(kind: TypeKind) -> Option<Number> {
         TypeKind::Double => Number::F64,
         _ => return None,
     })
+}
+
+/// True for types of functions.
+fn is_function(kind: TypeKind) -> bool {
+    matches!(kind, TypeKind::FunctionPrototype | TypeKind::FunctionNoPrototype)
 }

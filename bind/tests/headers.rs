@@ -34,8 +34,8 @@ fn headers(folder: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn headers_of_the_system_are_bound_or_refused_by_one_line() {
-    if !has_libclang("headers_of_the_system_are_bound_or_refused_by_one_line") {
+fn system_headers_are_bound_or_refused_by_one_line() {
+    if !has_libclang("system_headers_are_bound_or_refused_by_one_line") {
         return;
     }
     let all = ["/usr/include", "/usr/include/linux", "/usr/include/x86_64-linux-gnu/sys"]

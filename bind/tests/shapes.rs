@@ -58,7 +58,7 @@ fn slices_are_lent_for_a_call() {
     // More than a call has at hand without a further allocation.
     let mut many: Vec<i32> = (0..100_000).collect();
     shapes.negate(&mut many).expect("done");
-    assert!(many.iter().enumerate().all(|(at, value)| *value == -(at as i32)));
+    assert!((0..).zip(&many).all(|(at, value): (i32, _)| *value == -at));
     assert_eq!(shapes.checksum(b"ab").expect("a sum"), 31 * 97 + 98);
     assert_eq!(shapes.checksum(&[]).expect("a sum"), 0);
 }
@@ -107,10 +107,10 @@ fn structures_are_copied_there_and_back() {
     let (mut whole, mut rest) = (0, 0.0);
     assert_eq!(shapes.split(2.5, &mut whole, &mut rest).expect("an answer"), 0);
     assert_eq!((whole, rest.to_bits()), (2, 0.5_f64.to_bits()));
-    // A structure with bit fields is bytes.
-    let mut bits = flags { bytes: [0b1_0101_110, 0, 0, 0, 0, 0, 0, 0] };
-    assert_eq!(shapes.change(&mut bits).expect("a number"), 0b1_0101);
-    assert_eq!(bits.bytes, [0b0_0110_110, 0, 0, 0, 7, 0, 0, 0]);
+    // A structure with bit fields is bytes: three bits for the first number, and five for the second.
+    let mut bits = flags { bytes: [0b1010_1110, 0, 0, 0, 0, 0, 0, 0] };
+    assert_eq!(shapes.change(&mut bits).expect("a number"), 0b10101);
+    assert_eq!(bits.bytes, [0b0011_0110, 0, 0, 0, 7, 0, 0, 0]);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_closure_may_call_the_library() {
             .expect("a status");
         sizes.push(f64::from(count));
     };
-    assert_eq!(shapes.meet(&shape, Some(&mut met)).expect("a status"), 1);
+    assert_eq!(shapes.introduce(&shape, Some(&mut met)).expect("a status"), 1);
     assert_eq!(sizes, [2.0, 3.0]);
 }
 

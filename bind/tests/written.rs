@@ -42,7 +42,7 @@ fn version<'a>(binding: &'a str, constant: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn the_bindings_of_the_tree_are_those_of_the_headers() {
+fn the_bindings_of_the_tree_are_of_the_headers() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let is_rewrite = std::env::var_os("BIND_REWRITE").is_some();
     let mut cases = 0;
@@ -54,10 +54,12 @@ fn the_bindings_of_the_tree_are_those_of_the_headers() {
             Ok(text) => text,
             Err(error) if is_rewrite => panic!("{error}"),
             Err(error) => {
-                assert!(library.is_some() || error.to_string().contains("libclang"), "{error}");
-                println!(
-                    "skipped: the_bindings_of_the_tree_are_those_of_the_headers: {stem}: {error}"
-                );
+                let why = error.to_string();
+                let is_missing = why.contains("libclang cannot be loaded")
+                    || (library.is_some()
+                        && (why.contains("No such file") || why.starts_with("there is no lib")));
+                assert!(is_missing, "{why}");
+                println!("skipped: the_bindings_of_the_tree_are_of_the_headers: {stem}: {error}");
                 continue;
             }
         };
@@ -68,7 +70,7 @@ fn the_bindings_of_the_tree_are_those_of_the_headers() {
         let ours = fs::read_to_string(&path).expect("a binding");
         if version(&ours, constant) != version(&text, constant) {
             println!(
-                "skipped: the_bindings_of_the_tree_are_those_of_the_headers: {stem}: another version of the header"
+                "skipped: the_bindings_of_the_tree_are_of_the_headers: {stem}: another version of the header"
             );
             continue;
         }

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::callback;
 use super::handle::Handle;
 use super::number::Number;
-use super::sandbox::{ALIGNMENT, ARENA_BYTES, Sandbox, stale};
+use super::sandbox::{ALIGNMENT, SCRATCH_BYTES, Sandbox, stale};
 use super::structure::Structure;
 use crate::ExecutorAddr;
 use crate::controller::calls::StaticType;
@@ -16,13 +16,13 @@ use crate::controller::region::HeapBlock;
 use crate::controller::{CallOptions, Function, OnDeadline, Process, WeakProcess};
 use crate::error::{Error, Result};
 
-/// A call that is about to be made, or was made. What it lends to the library lives as long.
+/// A call that is about to be made, or was made. The memory that it lends to the library lives until it is dropped.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Call<'a> {
     sandbox: &'a Sandbox,
     /// Memory for what is small, and the bytes of it that are lent.
-    arena: Option<(HeapBlock, usize)>,
+    scratch: Option<(HeapBlock, usize)>,
     /// Memory for what is large.
     blocks: Vec<HeapBlock>,
     /// The process of the handles among the arguments.
@@ -50,23 +50,25 @@ impl Lent {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(sandbox: &'a Sandbox) -> Self {
-        Self { sandbox, arena: None, blocks: Vec::new(), wanted: None, process: None }
+    /// A call of the sandbox's library.
+    #[must_use]
+    pub fn new(sandbox: &'a Sandbox) -> Self {
+        Self { sandbox, scratch: None, blocks: Vec::new(), wanted: None, process: None }
     }
 
     /// Lends memory whose content the library must not rely on.
     pub fn room(&mut self, bytes: usize, alignment: usize) -> Result<Lent> {
         let alignment = alignment.max(ALIGNMENT);
-        if alignment == ALIGNMENT && bytes <= ARENA_BYTES {
-            if self.arena.is_none() {
-                self.arena = Some((self.sandbox.take_arena()?, 0));
+        if alignment == ALIGNMENT && bytes <= SCRATCH_BYTES {
+            if self.scratch.is_none() {
+                self.scratch = Some((self.sandbox.take_scratch()?, 0));
             }
-            if let Some((arena, used)) = &mut self.arena
-                && bytes <= ARENA_BYTES - *used
+            if let Some((scratch, used)) = &mut self.scratch
+                && bytes <= SCRATCH_BYTES - *used
             {
                 let (offset, address) =
-                    (arena.offset() + *used, arena.address().get() + *used as u64);
-                *used = (*used + bytes).next_multiple_of(ALIGNMENT).min(ARENA_BYTES);
+                    (scratch.offset() + *used, scratch.address().get() + *used as u64);
+                *used = (*used + bytes).next_multiple_of(ALIGNMENT).min(SCRATCH_BYTES);
                 return Ok(Lent { offset, bytes, address: ExecutorAddr::new(address) });
             }
         }
@@ -163,7 +165,7 @@ impl<'a> Call<'a> {
         if self.wanted.as_ref().is_some_and(|wanted| !wanted.is_same(&process.downgrade())) {
             return Err(stale());
         }
-        // What the call returns means something in this process only.
+        // The results mean something in this process only.
         self.wanted = Some(process.downgrade());
         let outcome =
             callback::run(self.sandbox.identity(), &process, || match self.sandbox.timeout() {
@@ -269,8 +271,8 @@ pub fn length<T: Number>(length: usize) -> Result<T> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if let Some((arena, _)) = self.arena.take() {
-            self.sandbox.return_arena(arena);
+        if let Some((scratch, _)) = self.scratch.take() {
+            self.sandbox.return_scratch(scratch);
         }
     }
 }

@@ -113,7 +113,7 @@ pub fn call_back(sandbox: u64, number: ExecutorAddr, words: Words<'_>) -> Result
         ))
     })?;
     let _running = Running { number: number.get(), closure };
-    // SAFETY: the loan of the closure has not ended, since `lend` is further up on this thread's stack. It was taken, so this is its only use.
+    // SAFETY: the loan has not ended, since `lend` is further up on this thread's stack. The closure was taken, so this is its only use.
     let closure = unsafe { closure.as_mut() };
     closure(words)
 }

@@ -7,7 +7,7 @@ use crate::controller::region::HeapBlock;
 use crate::error::{Error, Result};
 
 /// Memory that the host and the library map at one address. Functions that keep a pointer get the
-/// [`address`](Memory::address) of a memory that lives as long as they use it. It outlives the library's process.
+/// [`address`](Memory::address) of a memory, which must outlive that use. It outlives the library's process.
 ///
 /// The library may write it at any time, so the host copies out of it and into it.
 ///

@@ -1,11 +1,11 @@
 //! The functions of a native library, run in an executor of its own: the run time of bindings that `farcall bind` writes.
 //!
 //! A binding is a Rust file with a type for the library. Each function of the header is a method of that type, whose call runs in a
-//! [`Sandbox`]. Numbers travel in registers. Strings, slices and structures are copied into memory that both processes map, and out of it
-//! when the call returns. Objects of the library stay with it: a [`Handle`] knows the process that it belongs to.
+//! [`Sandbox`]. Numbers travel in registers. Strings, slices and structures are copied to memory that both processes map. They are copied
+//! back when the call returns. Objects of the library stay with it: a [`Handle`] knows the process that it belongs to.
 //!
-//! The library may be hostile. Its results are numbers until the host has judged them: a count is checked against the slice of the
-//! caller before a byte is copied, and numbers that decide about memory come as [`Untrusted`].
+//! The library may be hostile. Its results are numbers until the host has judged them. A count is checked against the caller's slice
+//! before a byte is copied. Numbers that decide about memory come as [`Untrusted`].
 //!
 //! | file | content |
 //! |---|---|

@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::Call;
 use super::callback::{next_number, running};
 use super::handle::Handle;
 use super::memory::Memory;
@@ -29,11 +28,11 @@ use crate::transport::Incoming;
 use crate::{AddrRange, ExecutorAddr};
 
 /// The memory that a call takes from what earlier calls have left.
-pub(super) const ARENA_BYTES: usize = 64 << 10;
+pub(super) const SCRATCH_BYTES: usize = 64 << 10;
 /// The alignment of memory for the library, as of `malloc`.
 pub(super) const ALIGNMENT: usize = 16;
 /// The memory that is left for later calls: as many calls run at a time without a further allocation.
-const ARENAS_MAX: usize = 16;
+const SCRATCH_BLOCKS_MAX: usize = 16;
 
 /// Where the functions of a library are.
 ///
@@ -56,7 +55,8 @@ pub enum LibrarySource<'a> {
 /// The executor in which a library runs, started for it alone. Cheap to clone; the last clone ends it. Any number of threads may call,
 /// as far as the library allows that.
 ///
-/// After a crash the next call starts the next process, in which the library is as new: [handles](Handle) of the earlier process are errors.
+/// After a crash the next call starts the next process, in which the library is as new. [Handles](Handle) of the
+/// earlier process are errors.
 ///
 /// # Examples
 ///
@@ -78,7 +78,7 @@ struct Shared {
     library: Library,
     heap: RegionHeap,
     timeout: Option<Duration>,
-    arenas: Mutex<Vec<HeapBlock>>,
+    scratch_blocks: Mutex<Vec<HeapBlock>>,
     callbacks: Mutex<HashMap<&'static str, Arc<CallbackFunction>>>,
 }
 
@@ -99,7 +99,7 @@ impl Sandbox {
                 "a library runs in one process, which knows its objects: start a sandbox for each process",
             ));
         }
-        // What opens and links libraries runs their constructors.
+        // Opening and linking libraries runs their constructors.
         let builder = match options.timeout() {
             Some(timeout) => options.builder().link_timeout(timeout),
             None => options.builder(),
@@ -117,14 +117,15 @@ impl Sandbox {
             }
         }
         library.open_libraries()?;
-        let (timeout, arenas, callbacks) = (options.timeout(), Mutex::default(), Mutex::default());
+        let (timeout, scratch_blocks, callbacks) =
+            (options.timeout(), Mutex::default(), Mutex::default());
         Ok(Self(Arc::new(Shared {
             identity: next_number(),
             executor,
             library,
             heap,
             timeout,
-            arenas,
+            scratch_blocks,
             callbacks,
         })))
     }
@@ -237,7 +238,7 @@ impl Sandbox {
         Ok(Handle::of_process(address, &self.present()?))
     }
 
-    /// Copies of the strings in arrays of so many pointers; none for a null array.
+    /// Copies of the strings in arrays of `count` pointers; none for a null array.
     #[doc(hidden)]
     pub fn text_arrays<const N: usize>(
         &self,
@@ -317,13 +318,6 @@ impl Sandbox {
         }
     }
 
-    /// A call that is about to be made.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn call(&self) -> Call<'_> {
-        Call::new(self)
-    }
-
     /// A function of the library, found at its first call.
     #[doc(hidden)]
     #[must_use]
@@ -366,16 +360,16 @@ impl Sandbox {
     }
 
     /// Memory of an earlier call, or new memory.
-    pub(super) fn take_arena(&self) -> Result<HeapBlock> {
-        let kept = self.0.arenas.lock().pop();
-        kept.map_or_else(|| self.0.heap.allocate(Layout::new::<[u128; ARENA_BYTES / 16]>()), Ok)
+    pub(super) fn take_scratch(&self) -> Result<HeapBlock> {
+        let kept = self.0.scratch_blocks.lock().pop();
+        kept.map_or_else(|| self.0.heap.allocate(Layout::new::<[u128; SCRATCH_BYTES / 16]>()), Ok)
     }
 
     /// Keeps the memory for later calls.
-    pub(super) fn return_arena(&self, arena: HeapBlock) {
-        let mut arenas = self.0.arenas.lock();
-        if arenas.len() < ARENAS_MAX {
-            arenas.push(arena);
+    pub(super) fn return_scratch(&self, scratch: HeapBlock) {
+        let mut scratch_blocks = self.0.scratch_blocks.lock();
+        if scratch_blocks.len() < SCRATCH_BLOCKS_MAX {
+            scratch_blocks.push(scratch);
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Write the binding in Rust, to standard output unless a file is named.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     rust: Option<PathBuf>,
-    /// What the header does not say: lengths, owners and lives, in TOML.
+    /// A file of hints in TOML: the lengths, owners and lives that the header does not say.
     #[arg(long, value_name = "FILE")]
     hints: Option<PathBuf>,
     /// The name of the library's type; without it the header's name.

@@ -61,7 +61,7 @@ mod library {
             memory: ::farcall::ExecutorAddr,
             size: u64,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(image)?;
             let result = call
                 .run(
@@ -79,7 +79,7 @@ mod library {
             row_stride: i32,
             colormap: ::farcall::ExecutorAddr,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(image)?;
             let lent_1 = call
                 .structure_or_null::<super::png_color_struct>(background.into())?;
@@ -95,7 +95,7 @@ mod library {
             &self,
             image: &::farcall::bind::Handle<super::png_image>,
         ) -> ::farcall::Result<()> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(image)?;
             let result = call.run(&self.functions.function_png_image_free, (lent_0,))?;
             Ok(())

@@ -179,7 +179,7 @@ mod library {
             &self,
             argument_0: &::farcall::bind::Handle<super::sqlite3>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call.run(&self.functions.function_sqlite3_close, (lent_0,))?;
             Ok(result)
@@ -229,7 +229,7 @@ mod library {
                 &self.sandbox,
                 callback,
                 |lent_3| {
-                    let mut call = self.sandbox.call();
+                    let mut call = ::farcall::bind::Call::new(&self.sandbox);
                     let lent_0 = call.handle(argument_0)?;
                     let lent_1 = call.text(sql.into())?;
                     let lent_2 = match lent_3.is_null() {
@@ -283,7 +283,7 @@ mod library {
             filename: impl ::core::convert::Into<Option<&'a ::core::ffi::CStr>>,
             ppDb: &mut ::farcall::bind::Handle<super::sqlite3>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.text(filename.into())?;
             let lent_1 = call.handle_before(ppDb)?;
             let lent_1 = call.structure(&lent_1)?;
@@ -297,7 +297,7 @@ mod library {
             &self,
             argument_0: &::farcall::bind::Handle<super::sqlite3>,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call.run(&self.functions.function_sqlite3_errmsg, (lent_0,))?;
             let result = call.text_of(result)?;
@@ -311,7 +311,7 @@ mod library {
             ppStmt: &mut ::farcall::bind::Handle<super::sqlite3_stmt>,
             pzTail: &mut ::farcall::ExecutorAddr,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(db)?;
             let lent_1 = call.numbers(&*zSql)?;
             let lent_3 = call.handle_before(ppStmt)?;
@@ -337,7 +337,7 @@ mod library {
             &self,
             pStmt: &::farcall::bind::Handle<super::sqlite3_stmt>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(pStmt)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_count, (lent_0,))?;
@@ -349,7 +349,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             N: i32,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_name, (lent_0, N))?;
@@ -362,7 +362,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             N: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_name16, (lent_0, N))?;
@@ -374,7 +374,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -390,7 +390,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -405,7 +405,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -421,7 +421,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -436,7 +436,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -452,7 +452,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -467,7 +467,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -483,7 +483,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             argument_1: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(
@@ -497,7 +497,7 @@ mod library {
             &self,
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call.run(&self.functions.function_sqlite3_step, (lent_0,))?;
             Ok(result)
@@ -508,7 +508,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_blob, (lent_0, iCol))?;
@@ -520,7 +520,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<f64> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_double, (lent_0, iCol))?;
@@ -532,7 +532,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_int, (lent_0, iCol))?;
@@ -544,7 +544,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<::farcall::bind::Untrusted<i64>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_int64, (lent_0, iCol))?;
@@ -557,7 +557,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_text, (lent_0, iCol))?;
@@ -569,7 +569,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_text16, (lent_0, iCol))?;
@@ -581,7 +581,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<::farcall::bind::Handle<super::sqlite3_value>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_value, (lent_0, iCol))?;
@@ -594,7 +594,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_bytes, (lent_0, iCol))?;
@@ -606,7 +606,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_bytes16, (lent_0, iCol))?;
@@ -618,7 +618,7 @@ mod library {
             argument_0: &::farcall::bind::Handle<super::sqlite3_stmt>,
             iCol: i32,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(argument_0)?;
             let result = call
                 .run(&self.functions.function_sqlite3_column_type, (lent_0, iCol))?;
@@ -629,7 +629,7 @@ mod library {
             &self,
             pStmt: &::farcall::bind::Handle<super::sqlite3_stmt>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(pStmt)?;
             let result = call.run(&self.functions.function_sqlite3_finalize, (lent_0,))?;
             Ok(result)

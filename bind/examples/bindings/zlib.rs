@@ -92,7 +92,7 @@ mod library {
             strm: &::farcall::bind::Handle<super::z_stream_s>,
             flush: i32,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(strm)?;
             let result = call.run(&self.functions.function_inflate, (lent_0, flush))?;
             Ok(result)
@@ -102,7 +102,7 @@ mod library {
             &self,
             strm: &::farcall::bind::Handle<super::z_stream_s>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(strm)?;
             let result = call.run(&self.functions.function_inflateEnd, (lent_0,))?;
             Ok(result)
@@ -112,7 +112,7 @@ mod library {
             &self,
             strm: &::farcall::bind::Handle<super::z_stream_s>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(strm)?;
             let result = call.run(&self.functions.function_inflateReset, (lent_0,))?;
             Ok(result)
@@ -123,7 +123,7 @@ mod library {
             dest: &mut [u8],
             source: &[u8],
         ) -> ::farcall::Result<(i32, ::farcall::bind::Untrusted<usize>)> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.room_for(&*dest)?;
             let lent_1 = call.structure(&::farcall::bind::length::<u64>(dest.len())?)?;
             let lent_2 = call.numbers(&*source)?;
@@ -148,7 +148,7 @@ mod library {
             source: &[u8],
             level: i32,
         ) -> ::farcall::Result<(i32, ::farcall::bind::Untrusted<usize>)> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.room_for(&*dest)?;
             let lent_1 = call.structure(&::farcall::bind::length::<u64>(dest.len())?)?;
             let lent_2 = call.numbers(&*source)?;
@@ -172,7 +172,7 @@ mod library {
             &self,
             sourceLen: u64,
         ) -> ::farcall::Result<::farcall::bind::Untrusted<u64>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_compressBound, (sourceLen,))?;
             let result = ::farcall::bind::Untrusted::new(result);
             Ok(result)
@@ -183,7 +183,7 @@ mod library {
             dest: &mut [u8],
             source: &[u8],
         ) -> ::farcall::Result<(i32, ::farcall::bind::Untrusted<usize>)> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.room_for(&*dest)?;
             let lent_1 = call.structure(&::farcall::bind::length::<u64>(dest.len())?)?;
             let lent_2 = call.numbers(&*source)?;
@@ -207,7 +207,7 @@ mod library {
             crc: u64,
             buf: &[u8],
         ) -> ::farcall::Result<::farcall::bind::Untrusted<u64>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_1 = call.numbers(&*buf)?;
             let result = call
                 .run(
@@ -224,7 +224,7 @@ mod library {
             version: impl ::core::convert::Into<Option<&'a ::core::ffi::CStr>>,
             stream_size: i32,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(strm)?;
             let lent_1 = call.text(version.into())?;
             let result = call

@@ -1,4 +1,5 @@
 //! zlib in this process.
+#![allow(unsafe_code, reason = "calls the library in this process")]
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;

@@ -103,7 +103,7 @@ pub(super) fn method(function: &PlannedFunction) -> TokenStream {
     );
     let result = outcome.filter(|_| is_made).map(|outcome| quote!(let result = #outcome;));
     let mut body = quote! {
-        let mut call = self.sandbox.call();
+        let mut call = ::farcall::bind::Call::new(&self.sandbox);
         #(#before)*
         let result = call.run(&self.functions.#field, (#(#arguments,)*))?;
         #(#after)*

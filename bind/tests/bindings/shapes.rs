@@ -95,7 +95,7 @@ mod library {
         function_rows: ::farcall::controller::Function<
             extern "C" fn(i32, ::farcall::ExecutorAddr, ::farcall::ExecutorAddr) -> i32,
         >,
-        function_meet: ::farcall::controller::Function<
+        function_introduce: ::farcall::controller::Function<
             extern "C" fn(
                 ::farcall::ExecutorAddr,
                 ::farcall::ExecutorAddr,
@@ -151,7 +151,7 @@ mod library {
                 function_shape_close: sandbox.function("shape_close"),
                 function_each: sandbox.function("each"),
                 function_rows: sandbox.function("rows"),
-                function_meet: sandbox.function("meet"),
+                function_introduce: sandbox.function("introduce"),
                 function_keep: sandbox.function("keep"),
                 function_kept: sandbox.function("kept"),
                 function_crash: sandbox.function("crash"),
@@ -166,25 +166,25 @@ mod library {
         }
         /// `int add(int a, int b)`
         pub fn add(&self, a: i32, b: i32) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_add, (a, b))?;
             Ok(result)
         }
         /// `_Bool is_red(enum color color)`
         pub fn is_red(&self, color: u32) -> ::farcall::Result<bool> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_is_red, (color,))?;
             Ok(result)
         }
         /// `enum color next_color(enum color color)`
         pub fn next_color(&self, color: u32) -> ::farcall::Result<u32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_next_color, (color,))?;
             Ok(result)
         }
         /// `float halves(float a, signed char b, unsigned short c, _Bool d)`
         pub fn halves(&self, a: f32, b: i8, c: u16, d: bool) -> ::farcall::Result<f32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_halves, (a, b, c, d))?;
             Ok(result)
         }
@@ -193,20 +193,20 @@ mod library {
             &self,
             value: i64,
         ) -> ::farcall::Result<::farcall::bind::Untrusted<u64>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_bits, (value,))?;
             let result = ::farcall::bind::Untrusted::new(result);
             Ok(result)
         }
         /// `void touch()`
         pub fn touch(&self) -> ::farcall::Result<()> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_touch, ())?;
             Ok(())
         }
         /// `double mean(const double *values, size_t count)`
         pub fn mean(&self, values: &[f64]) -> ::farcall::Result<f64> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.numbers(&*values)?;
             let result = call
                 .run(
@@ -217,7 +217,7 @@ mod library {
         }
         /// `void negate(int32_t *values, unsigned int count)`
         pub fn negate(&self, values: &mut [i32]) -> ::farcall::Result<()> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.numbers(&*values)?;
             let result = call
                 .run(
@@ -233,7 +233,7 @@ mod library {
             text: impl ::core::convert::Into<Option<&'a ::core::ffi::CStr>>,
             out: &mut [u8],
         ) -> ::farcall::Result<(i32, ::farcall::bind::Untrusted<usize>)> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.text(text.into())?;
             let lent_1 = call.room_for(&*out)?;
             let lent_2 = call.structure(&::farcall::bind::length::<u64>(out.len())?)?;
@@ -248,7 +248,7 @@ mod library {
         }
         /// `long checksum(const void *data, size_t size)`
         pub fn checksum(&self, data: &[u8]) -> ::farcall::Result<i64> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.numbers(&*data)?;
             let result = call
                 .run(
@@ -259,7 +259,7 @@ mod library {
         }
         /// `const char *version()`
         pub fn version(&self) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_version, ())?;
             let result = call.text_of(result)?;
             Ok(result)
@@ -270,7 +270,7 @@ mod library {
             first: impl ::core::convert::Into<Option<&'a ::core::ffi::CStr>>,
             second: impl ::core::convert::Into<Option<&'a ::core::ffi::CStr>>,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.text(first.into())?;
             let lent_1 = call.text(second.into())?;
             let result = call.run(&self.functions.function_join, (lent_0, lent_1))?;
@@ -283,7 +283,7 @@ mod library {
             code: i32,
             text: &mut Option<::std::ffi::CString>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_1 = call.structure(&::farcall::ExecutorAddr::NULL)?;
             let result = call
                 .run(&self.functions.function_explain, (code, lent_1.address()))?;
@@ -293,13 +293,13 @@ mod library {
         }
         /// `void give_back(void *text)`
         pub fn give_back(&self, text: ::farcall::ExecutorAddr) -> ::farcall::Result<()> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_give_back, (text,))?;
             Ok(())
         }
         /// `void turn(struct point *point)`
         pub fn turn(&self, point: &mut super::point) -> ::farcall::Result<()> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.structure(&*point)?;
             let result = call.run(&self.functions.function_turn, (lent_0.address(),))?;
             call.fetch(lent_0, std::slice::from_mut(point))?;
@@ -310,7 +310,7 @@ mod library {
             &self,
             line: impl ::core::convert::Into<Option<&'a super::line>>,
         ) -> ::farcall::Result<f64> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.structure_or_null::<super::line>(line.into())?;
             let result = call.run(&self.functions.function_distance, (lent_0,))?;
             Ok(result)
@@ -321,7 +321,7 @@ mod library {
             line: impl ::core::convert::Into<Option<&'a super::line>>,
             point: &mut super::point,
         ) -> ::farcall::Result<()> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.structure_or_null::<super::line>(line.into())?;
             let lent_1 = call.structure(&*point)?;
             let result = call
@@ -331,7 +331,7 @@ mod library {
         }
         /// `int change(struct flags *flags)`
         pub fn change(&self, flags: &mut super::flags) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.structure(&*flags)?;
             let result = call.run(&self.functions.function_change, (lent_0.address(),))?;
             call.fetch(lent_0, std::slice::from_mut(flags))?;
@@ -339,7 +339,7 @@ mod library {
         }
         /// `double sum_x(const struct point *points, size_t points_count)`
         pub fn sum_x(&self, points: &[super::point]) -> ::farcall::Result<f64> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.structures(&*points)?;
             let result = call
                 .run(
@@ -355,7 +355,7 @@ mod library {
             whole: &mut i32,
             rest: &mut f64,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_1 = call.structure(&*whole)?;
             let lent_2 = call.structure(&*rest)?;
             let result = call
@@ -374,7 +374,7 @@ mod library {
             size: f64,
             opened: &mut ::farcall::bind::Handle<super::shape>,
         ) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.text(name.into())?;
             let lent_2 = call.handle_before(opened)?;
             let lent_2 = call.structure(&lent_2)?;
@@ -391,7 +391,7 @@ mod library {
             &self,
             shape: &::farcall::bind::Handle<super::shape>,
         ) -> ::farcall::Result<::farcall::bind::Handle<super::shape>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(shape)?;
             let result = call.run(&self.functions.function_shape_copy, (lent_0,))?;
             let result = call.returned(result);
@@ -402,7 +402,7 @@ mod library {
             &self,
             shape: &::farcall::bind::Handle<super::shape>,
         ) -> ::farcall::Result<f64> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(shape)?;
             let result = call.run(&self.functions.function_shape_size, (lent_0,))?;
             Ok(result)
@@ -412,7 +412,7 @@ mod library {
             &self,
             shape: &::farcall::bind::Handle<super::shape>,
         ) -> ::farcall::Result<Option<::std::ffi::CString>> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(shape)?;
             let result = call.run(&self.functions.function_shape_name, (lent_0,))?;
             let result = call.text_of(result)?;
@@ -423,7 +423,7 @@ mod library {
             &self,
             shape: &::farcall::bind::Handle<super::shape>,
         ) -> ::farcall::Result<()> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let lent_0 = call.handle(shape)?;
             let result = call.run(&self.functions.function_shape_close, (lent_0,))?;
             Ok(())
@@ -460,7 +460,7 @@ mod library {
                 &self.sandbox,
                 visit,
                 |lent_2| {
-                    let mut call = self.sandbox.call();
+                    let mut call = ::farcall::bind::Call::new(&self.sandbox);
                     let lent_1 = match lent_2.is_null() {
                         true => ::farcall::ExecutorAddr::NULL,
                         false => {
@@ -540,7 +540,7 @@ mod library {
                 &self.sandbox,
                 row,
                 |lent_2| {
-                    let mut call = self.sandbox.call();
+                    let mut call = ::farcall::bind::Call::new(&self.sandbox);
                     let lent_1 = match lent_2.is_null() {
                         true => ::farcall::ExecutorAddr::NULL,
                         false => {
@@ -577,8 +577,8 @@ mod library {
                 },
             )
         }
-        /// `int meet(struct shape *shape, void (*met)(struct shape *, void *), void *data)`
-        pub fn meet(
+        /// `int introduce(struct shape *shape, void (*met)(struct shape *, void *), void *data)`
+        pub fn introduce(
             &self,
             shape: &::farcall::bind::Handle<super::shape>,
             met: Option<&mut dyn FnMut(&::farcall::bind::Handle<super::shape>)>,
@@ -604,7 +604,7 @@ mod library {
                 &self.sandbox,
                 met,
                 |lent_2| {
-                    let mut call = self.sandbox.call();
+                    let mut call = ::farcall::bind::Call::new(&self.sandbox);
                     let lent_0 = call.handle(shape)?;
                     let lent_1 = match lent_2.is_null() {
                         true => ::farcall::ExecutorAddr::NULL,
@@ -633,7 +633,10 @@ mod library {
                         }
                     };
                     let result = call
-                        .run(&self.functions.function_meet, (lent_0, lent_1, lent_2))?;
+                        .run(
+                            &self.functions.function_introduce,
+                            (lent_0, lent_1, lent_2),
+                        )?;
                     Ok(result)
                 },
             )
@@ -643,25 +646,25 @@ mod library {
             &self,
             memory: ::farcall::ExecutorAddr,
         ) -> ::farcall::Result<::farcall::ExecutorAddr> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_keep, (memory,))?;
             Ok(result)
         }
         /// `int kept(int at)`
         pub fn kept(&self, at: i32) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_kept, (at,))?;
             Ok(result)
         }
         /// `int crash()`
         pub fn crash(&self) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_crash, ())?;
             Ok(result)
         }
         /// `int hang()`
         pub fn hang(&self) -> ::farcall::Result<i32> {
-            let mut call = self.sandbox.call();
+            let mut call = ::farcall::bind::Call::new(&self.sandbox);
             let result = call.run(&self.functions.function_hang, ())?;
             Ok(result)
         }

@@ -112,7 +112,7 @@ int rows(int count, int (*row)(void *data, int columns, char **values, char **na
     return (int)number(0);
 }
 
-int meet(struct shape *shape, void (*met)(struct shape *shape, void *data), void *data) {
+int introduce(struct shape *shape, void (*met)(struct shape *shape, void *data), void *data) {
     if (met)
         met((struct shape *)(uintptr_t)number((uintptr_t)shape), any() % 4 ? data : (void *)(uintptr_t)number((uintptr_t)data));
     return (int)number(0);

@@ -142,7 +142,7 @@ int rows(int count, int (*row)(void *data, int columns, char **values, char **na
     return 0;
 }
 
-int meet(struct shape *shape, void (*met)(struct shape *shape, void *data), void *data) {
+int introduce(struct shape *shape, void (*met)(struct shape *shape, void *data), void *data) {
     met(shape, data);
     return 1;
 }

@@ -81,7 +81,7 @@ void shape_close(struct shape *shape);
 /* Callbacks. */
 int each(int count, visitor visit, void *data);
 int rows(int count, int (*row)(void *data, int columns, char **values, char **names), void *data);
-int meet(struct shape *shape, void (*met)(struct shape *shape, void *data), void *data);
+int introduce(struct shape *shape, void (*met)(struct shape *shape, void *data), void *data);
 
 /* Addresses. */
 void *keep(void *memory);

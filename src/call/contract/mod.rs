@@ -222,7 +222,8 @@ remote! {
     /// The same for strings that a zero byte ends, without it.
     ReadStrings = "orc_rt_ci_sps_mem_read_strings": (Vec<ExecutorAddr>,) => Vec<Bytes>;
 
-    /// Reads arrays of so many pointers to strings, without a look whether they can be read: they are those of a library that a binding calls.
+    /// Reads arrays of pointers to strings, each with that number of pointers. The library of a binding has said them: the executor does
+    /// not look whether they can be read.
     /// A null array has no entries.
     ReadTextArrays = "farcall_read_text_arrays": (Vec<ExecutorAddr>, u64) => Vec<Option<Bytes>>;
 

@@ -5,6 +5,8 @@
 //! are not atomic: code that runs meanwhile may see half-written words.
 #![allow(unsafe_code, reason = "writes by address")]
 
+pub(crate) mod texts;
+
 use crate::call::contract::{
     ReadBuffers, ReadPointers, ReadStrings, ReadU8s, ReadU16s, ReadU32s, ReadU64s, WriteBuffers,
     WritePointers, WriteU8s, WriteU16s, WriteU32s, WriteU64s,

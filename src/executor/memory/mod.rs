@@ -40,7 +40,6 @@ mod slab;
 mod state;
 #[cfg(test)]
 mod tests;
-pub(crate) mod texts;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use crate::call::contract::{
 use crate::executor::context::instance::Instance;
 use crate::executor::entry::typed;
 use crate::executor::entry::wrapper::offer;
-use crate::executor::memory::{access, texts};
+use crate::executor::memory::access::{self, texts};
 use crate::executor::tls::{static_reserve, tls_get_addr};
 
 /// The names and addresses that this process offers, aliases included.

@@ -117,7 +117,7 @@ const UNFINISHED: &[&str] = &[
     concat!("FIX", "ME"),
 ];
 
-/// The Rust files of the source tree, by their paths.
+/// The Rust files of the source tree, by their paths, without files that a command has written.
 pub(crate) fn sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut sources = Vec::new();
@@ -166,7 +166,9 @@ fn collect(root: &Path, directory: &str, sources: &mut Vec<(String, String)>) {
             collect(root, &path, sources);
         } else if path.ends_with(".rs") {
             let text = fs::read_to_string(entry.path()).expect("a readable UTF-8 file");
-            sources.push((path, text));
+            if !text.starts_with("// @generated") {
+                sources.push((path, text));
+            }
         }
     }
 }

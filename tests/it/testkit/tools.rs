@@ -10,8 +10,6 @@ use std::io::Write;
 use std::process::Command;
 use std::sync::Mutex;
 
-use super::launch::FARCALL;
-
 /// True where this tool starts. Where it does not, this test is skipped without it, or the part of it that `part` names.
 pub(crate) fn is_here(tool: &str, part: &str) -> bool {
     let version = Command::new(tool).arg("--version").output();
@@ -20,18 +18,6 @@ pub(crate) fn is_here(tool: &str, part: &str) -> bool {
         skip(tool, &format!("not installed: {part}"));
     }
     is_here
-}
-
-/// True where libclang can be loaded, by which `farcall bind` reads headers.
-pub(crate) fn has_libclang(part: &str) -> bool {
-    let header = tempfile::Builder::new().suffix(".h").tempfile().expect("a file");
-    let output = Command::new(FARCALL).arg("bind").arg(header.path()).output().expect("farcall");
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let is_missing = complaint.contains("libclang cannot be loaded");
-    if is_missing {
-        skip("libclang", &format!("not installed: {part}"));
-    }
-    !is_missing
 }
 
 /// Says that this test, or a part of it, is skipped for want of a tool.

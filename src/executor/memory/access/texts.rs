@@ -1,7 +1,7 @@
 //! Strings of a library, read as the library itself reads them.
 //!
-//! The reads need no system call, as [`access`](super::access) does. An address that cannot be read ends the process, as it would end
-//! in a function of the library: the controller gets a death for an answer.
+//! The reads need no system call, as [`access`](super) does. An address that cannot be read ends the process, as in a function of the
+//! library. The controller gets a death for an answer.
 #![allow(unsafe_code, reason = "reads by address")]
 
 use std::ffi::{CStr, c_char};
@@ -29,8 +29,9 @@ impl Serve for ReadTextArrays {
         let mut texts = Vec::new();
         for array in arrays.into_iter().filter(|array| !array.is_null()) {
             for at in 0..count {
-                let place = array.get().wrapping_add(at * 8) as usize as *const *const c_char;
-                // SAFETY: the library has said that an array of pointers is here. If it is not, this process ends, which is the library's own.
+                let place = array.get().wrapping_add(at * 8);
+                let place = usize::try_from(place).unwrap_or(0) as *const *const c_char;
+                // SAFETY: the library has said that an array of pointers is here. If not, this process ends, which is the library's.
                 let text = unsafe { place.read_unaligned() };
                 let text = text_at(text);
                 bytes += text.as_ref().map_or(0, |text| text.0.len());
@@ -51,7 +52,7 @@ fn text_at(text: *const c_char) -> Option<Bytes> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the library has said that a string is here. If it is not, this process ends, which is the library's own.
+    // SAFETY: the library has said that a string is here. If not, this process ends, which is the library's.
     let text = unsafe { CStr::from_ptr(text) };
     Some(Bytes(text.to_bytes().to_vec()))
 }
