@@ -15,11 +15,11 @@ use crate::Error;
 ///
 /// let hints = Hints::parse(
 ///     r#"
-///     # The stream keeps pointers to itself.
+///     ## The stream keeps pointers to itself.
 ///     [structures]
 ///     z_stream_s = "stays"
 ///
-///     # int compress(Bytef *dest, uLongf *destLen, const Bytef *source, uLong sourceLen);
+///     ## int compress(Bytef *dest, uLongf *destLen, const Bytef *source, uLong sourceLen);
 ///     [functions.compress]
 ///     dest = { role = "output", length = "destLen" }
 ///     source = { length = "sourceLen" }

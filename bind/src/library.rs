@@ -131,7 +131,7 @@ impl Library {
                     .map_err(|error| failed(&path, error))?;
                 let defined = file
                     .dynamic_symbols()
-                    .filter(|symbol| symbol.is_definition() && symbol.kind() != SymbolKind::Data);
+                    .filter(|symbol| !symbol.is_undefined() && symbol.kind() != SymbolKind::Data);
                 Ok(defined.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect())
             }
         }

@@ -140,7 +140,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// When the sandbox has less memory left: 1 GiB in all ([`ErrorKind::Exhausted`](crate::ErrorKind::Exhausted)).
+    /// When the sandbox has less memory left: 1 GiB in all ([`ErrorKind::Exhausted`]).
     pub fn memory(&self, bytes: usize) -> Result<Memory> {
         let layout = Layout::from_size_align(bytes, ALIGNMENT)
             .map_err(|_| Error::invalid("more bytes than an address space has"))?;
