@@ -166,7 +166,7 @@ impl Reader {
         match language.as_str() {
             "rust" => self.not_run.push(text.clone()),
             "c" | "cpp" => {
-                let flags = ["-Wall", "-Wextra", "-Werror", "-I.", "-c", name, "-o", "/dev/null"];
+                let flags = ["-Wall", "-Wextra", "-Werror", "-I.", "-fsyntax-only", name];
                 let mut cc = Command::new(if language == "c" { "cc" } else { "c++" });
                 cc.args(flags).arg("-I").arg(root().join("src/ffi"));
                 let output = cc.current_dir(&self.at).output().expect("cc");
