@@ -9,8 +9,8 @@ use crate::testkit::process::{Ended, run_to_end};
 use crate::testkit::tools;
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
-const COMMANDS: [&str; 9] =
-    ["run", "watch", "demo", "bench", "top", "doctor", "header", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["run", "watch", "demo", "bench", "bind", "top", "doctor", "header", "completions", "man"];
 
 fn farcall(args: &[&str]) -> Ended {
     let mut command = Command::new(FARCALL);
