@@ -1,6 +1,6 @@
 //! Three ways to run zlib where it may crash: a binding, a hand-made worker under seccomp, and the crate procspawn.
 //!
-//! `cargo run --release -p farcall-bind --example compare`. The figures are in `bench/results/bind.md`.
+//! `cargo run --release -p farcall-bind --example compare` prints a table of calls a second and lines of code.
 #![allow(unsafe_code, reason = "calls the library in a process of its own making")]
 
 mod bound;
